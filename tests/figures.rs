@@ -1,5 +1,5 @@
-//! `cargo test -p poorwill-tests --test figures` (`make figures-cut`): what Stop and Go take
-//! on machines of the tiny guest, in instructions and as a board's time. See `docs/cut.md`.
+//! `cargo test -p poorwill-tests --test figures` (`make figures-cut`): measures Stop and Go on
+//! machines of the tiny guest, in instructions and as the time of a board. See `docs/cut.md`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use poorwill_machine::interrupt;
 use poorwill_tests::Setup;
 use poorwill_tests::figures::{Costs, Figures, Load, MOST_GO, MOST_STOP, Subject, measure};
 
-/// How often each machine is cut, unless `POORWILL_ROUNDS` says otherwise.
+/// Cuts of each machine, unless `POORWILL_ROUNDS` gives another number.
 const RUNS: usize = 20;
 
-/// The paper's Stop of an idle machine and of a busy one, and the hold-up.
+/// The hold-up, and the paper's times of Stop on an idle and on a busy machine.
 const IDLE: Duration = Duration::from_micros(8600);
 const BUSY: Duration = Duration::from_micros(10_500);
 const HOLD_UP: Duration = Duration::from_millis(16);
 
 fn main() -> anyhow::Result<()> {
-    // cargo asks every test for its list, which is one of one.
+    // cargo asks each test program for a list of its tests. This one has one test.
     if std::env::args().any(|word| word == "--list") {
         println!("figures: test");
         return Ok(());
@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
         subject(8, Load::Nvme),
     ];
     let mut all = Vec::new();
-    // Those that are named, or all.
+    // The machines that the command line names, or all.
     let named: Vec<_> = std::env::args()
         .skip(1)
         .filter(|word| !word.starts_with('-'))
@@ -74,7 +74,7 @@ fn number(name: &str) -> anyhow::Result<Option<u64>> {
         .transpose()
 }
 
-/// What a board takes: `POORWILL_CLOCK` in GHz, `POORWILL_ACCESS_NS`, `POORWILL_LINE_NS`.
+/// The times of a board: `POORWILL_CLOCK` in GHz, `POORWILL_ACCESS_NS`, `POORWILL_LINE_NS`.
 fn costs() -> anyhow::Result<Costs> {
     let mut costs = Costs::default();
     if let Some(clock) = std::env::var("POORWILL_CLOCK")
@@ -120,12 +120,12 @@ fn table(all: &[Figures], costs: &Costs) -> String {
     text
 }
 
-/// What the plot's colours are.
+/// The text below the plot, with the meaning of its colours.
 const LEGEND: &str = "![Stop](figures-cut.svg)\n\nStop in the worst run, with a line from the median's end to its own: \
     blue are the instructions without caches, orange the caches' displacement, green the device \
     accesses, pink the lines.\n";
 
-/// Bars of what Stop takes, in ms.
+/// A plot with bars of the parts of Stop, in ms.
 fn plot(all: &[Figures], costs: &Costs) -> anyhow::Result<String> {
     let ms = |time: Duration| time.as_secs_f64() * 1000.0;
     let bars = all.iter().map(|one| {
@@ -142,7 +142,7 @@ fn plot(all: &[Figures], costs: &Costs) -> anyhow::Result<String> {
     plot::bars(&bars, "Stop, ms")
 }
 
-/// The bounds, which are the paper's.
+/// Checks the figures against the paper's bounds.
 fn check(figures: &Figures, costs: &Costs) -> anyhow::Result<()> {
     let stop = costs.stop(figures);
     let most = match figures.subject.load {
@@ -151,7 +151,7 @@ fn check(figures: &Figures, costs: &Costs) -> anyhow::Result<()> {
         Load::Nvme => HOLD_UP,
     };
     let is_alike = figures.is_repeated || figures.subject.load == Load::Nvme;
-    ensure!(is_alike, "runs differ where no disk takes part");
+    ensure!(is_alike, "runs differ although no disk takes part");
     ensure!(
         figures.path() <= MOST_STOP || figures.subject.load == Load::Nvme,
         "Stop takes {} instructions without caches, more than {MOST_STOP}",

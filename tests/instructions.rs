@@ -1,7 +1,6 @@
-//! `cargo test -p poorwill-tests --test instructions`: the performance gate. The
-//! firmware's instructions for starts, sleeps and wakes, beside another firmware's
-//! (`POORWILL_BASE`), counted in turns with the same guest on the same host. See
-//! `docs/testing.md`.
+//! `cargo test -p poorwill-tests --test instructions`: the performance gate. It compares the
+//! firmware's instructions for starts, sleeps and wakes with another firmware's (`POORWILL_BASE`).
+//! Both are counted in turns, with the same guest on the same host. See `docs/testing.md`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +11,15 @@ use poorwill_bench::irqs_off::{self, MOST};
 use poorwill_machine::{interrupt, paths};
 use poorwill_tests::Setup;
 
-/// How often each firmware is counted, unless `POORWILL_ROUNDS` says otherwise.
+/// Counts of each firmware, unless `POORWILL_ROUNDS` gives another number.
 const ROUNDS: u32 = 5;
 
-/// How many places with interrupts off are shown.
+/// Number of intervals with interrupts off that are shown.
 const SHOWN: usize = 12;
 
 fn main() -> anyhow::Result<()> {
     let is_set = |name| std::env::var(name).is_ok_and(|set| set == "1");
-    // cargo asks every test for its list, which is one of one.
+    // cargo asks each test program for a list of its tests. This one has one test.
     if std::env::args().any(|word| word == "--list") {
         println!("instructions: test");
         return Ok(());
@@ -43,7 +42,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long machine mode runs with its interrupts off, at most.
+/// Shows the longest intervals in which machine mode runs with its interrupts off, and checks them.
 fn irqs_off(options: &BenchOptions) -> anyhow::Result<()> {
     let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/poorwill-irqs-off.elf");
     let build = build.canonicalize().context("`make irqs-off`")?;
@@ -52,7 +51,7 @@ fn irqs_off(options: &BenchOptions) -> anyhow::Result<()> {
     for one in all.iter().take(SHOWN) {
         println!("{:>9}  {} to {}", one.instructions, one.from, one.to);
     }
-    let longest = all.first().context("nothing was told")?;
+    let longest = all.first().context("the firmware printed no interval")?;
     ensure!(
         longest.instructions <= MOST,
         "interrupts are off for {} instructions from {} on",
@@ -64,12 +63,12 @@ fn irqs_off(options: &BenchOptions) -> anyhow::Result<()> {
 
 fn rounds() -> anyhow::Result<u32> {
     match std::env::var("POORWILL_ROUNDS") {
-        Ok(text) => text.parse().context("POORWILL_ROUNDS is no number"),
+        Ok(text) => text.parse().context("POORWILL_ROUNDS is not a number"),
         Err(_) => Ok(ROUNDS),
     }
 }
 
-/// There is nothing to compare with; counting itself must work all the same.
+/// Without a base there is no comparison, but the counting itself must work.
 fn count(options: &BenchOptions) -> anyhow::Result<()> {
     let mut now = Counts::default();
     Counter::new(options)?.count(&options.firmware, &mut now)?;
@@ -90,7 +89,7 @@ fn compare(options: &BenchOptions, base: &Path, rounds: u32) -> anyhow::Result<(
     let pairs = now.beside(&before);
     show(&pairs);
     for (name, why) in before.failed() {
-        println!("{name}: not compared, as the base cannot: {why}");
+        println!("{name}: not compared, since the base firmware failed: {why}");
     }
     let worse: Vec<_> = pairs.iter().filter(|pair| pair.is_worse()).collect();
     ensure!(
@@ -103,7 +102,7 @@ fn compare(options: &BenchOptions, base: &Path, rounds: u32) -> anyhow::Result<(
     Ok(())
 }
 
-/// The least of each, and how far its most was from that.
+/// Prints the least counts, and for each the distance to its greatest in per cent.
 fn show(pairs: &[Beside]) {
     println!(
         "{:18} {:>11} {:>11} {:>8} {:>6}   spread of each, %",

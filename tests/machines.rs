@@ -1,5 +1,5 @@
-//! `cargo test -p poorwill-tests --test machines`: every trial of the plan.
-//! See `docs/testing.md`.
+//! `cargo test -p poorwill-tests --test machines`: runs each trial of the plan. See
+//! `docs/testing.md`.
 
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -15,17 +15,18 @@ use poorwill_tests::{
     run_trial, soak_wakes,
 };
 
-/// Trials whose machines work at a time, unless `--test-threads` says otherwise.
+/// Cores for trials' machines, unless `--test-threads` gives another number.
 const CORES: usize = 2;
 
-/// Trials at a time for each of these: others go on while machines pause or wait.
+/// Trials that run at once for each core: while one machine pauses or waits, another works.
 const TRIALS_PER_CORE: usize = 2;
 
-/// QEMU's CPU time that all trials of `make test` are to use at most.
+/// The most CPU time of QEMU for all trials of `make test`.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 
 fn main() -> anyhow::Result<ExitCode> {
-    // A thing that is missing lets its trials be ignored, or fail with this.
+    // If a file or a program is missing, the trials that need it are ignored. With `--strict` they
+    // fail.
     let (own, others): (Vec<_>, Vec<_>) = std::env::args().partition(|word| word == "--strict");
     let strict = !own.is_empty() || std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1");
     let mut arguments = Arguments::from_iter(others);
@@ -52,12 +53,12 @@ fn main() -> anyhow::Result<ExitCode> {
         soak_wakes(&mut planned, times.get());
     }
     let trials = trials(planned, &setup, &arguments, strict, cores);
-    // Long ones first, so that the last to end is a short one: the plan is so ordered.
+    // The plan's order puts long trials first, so that the last one to end is short.
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
 
-/// The plan's trials, as the runner takes them. Those that it will run are entered in
-/// a ledger, which the last of them prints.
+/// Converts the plan's trials for the test runner. Those that will run are entered in a ledger, and
+/// the last of them prints it.
 fn trials(
     planned: Vec<Planned>,
     setup: &Setup,
@@ -69,7 +70,7 @@ fn trials(
         let absent = setup.missing_for(&trial).is_some();
         let is_gone = setup.is_gone(&trial);
         if is_gone && !arguments.list {
-            eprintln!("passed over: {}: no kernel of the backports", trial.name);
+            eprintln!("skipped: {}: the backports kernel is missing", trial.name);
         }
         (trial.is_long || is_gone || absent && !strict, trial)
     });
@@ -100,7 +101,7 @@ fn trials(
     tests.into_iter().map(test).collect()
 }
 
-/// Whether just what `make test` runs is asked for.
+/// Whether the arguments ask for exactly the trials of `make test`.
 fn is_all_of_make_test(arguments: &Arguments) -> bool {
     let is_given = |name| std::env::var_os(name).is_some_and(|text| !text.is_empty());
     arguments.filter.is_none()
@@ -111,7 +112,7 @@ fn is_all_of_make_test(arguments: &Arguments) -> bool {
         && !is_given("POORWILL_WAKES")
 }
 
-/// The number in a variable of the environment; unset and empty are none.
+/// The number in an environment variable; `None`: it is unset or empty.
 fn number_in<T: FromStr>(name: &str) -> anyhow::Result<Option<T>>
 where
     T::Err: std::error::Error + Send + Sync + 'static,

@@ -1,37 +1,37 @@
-//! What the console must say, and must not.
+//! Checks which lines a console must have, and which it must not have.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail, ensure};
 use regex_lite::Regex;
 
-/// The firmware's line when it has saved the machine.
+/// Start of the firmware's line after it has saved the machine.
 pub(crate) const SLEPT: &str = "poorwill: sleep mode=persist ";
-/// The firmware's line when it has saved the machine as a snapshot.
+/// Start of the firmware's line after it has saved the machine as a snapshot.
 pub(crate) const KEPT: &str = "poorwill: sleep mode=snapshot ";
-/// The firmware's line when it has loaded the machine.
+/// Start of the firmware's line after it has loaded the machine.
 pub(crate) const WOKE: &str = "poorwill: wake loaded_bytes=";
-/// The firmware's line when it starts the next stage without an image.
+/// Start of the firmware's line before it starts the next stage without an image.
 pub(crate) const COLD_BOOT: &str = "poorwill: cold boot: ";
 
-/// What the console says when nothing good can come any more.
+/// Console lines after which the trial cannot succeed.
 pub(crate) const FATAL: [&str; 3] = [
     "poorwill: panic",
     "poorwill: cannot start",
     "poorwill: fault",
 ];
 
-/// How the firmware starts the OS.
+/// How the firmware must start the OS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// It wakes it.
+    /// By a wake.
     Wake,
-    /// It boots it, for a reason that matches this.
+    /// By a cold boot, for a reason that matches this pattern.
     Cold(String),
 }
 
 impl Start {
-    /// Checks the lines of one power-on: this way, and not the other.
+    /// Checks that the lines of a power-on show this kind of start, and not the other.
     pub(crate) fn check(&self, lines: &[&str]) -> anyhow::Result<()> {
         let woke = lines.iter().any(|line| line.contains(WOKE));
         let reasons: Vec<_> = lines
@@ -41,12 +41,15 @@ impl Start {
         match self {
             Self::Wake => {
                 if let Some(reason) = reasons.first() {
-                    bail!("it booted cold instead of waking: {reason}");
+                    bail!("the machine booted cold instead of waking: {reason}");
                 }
-                ensure!(woke, "it did not wake: no line {WOKE:?}");
+                ensure!(woke, "the machine did not wake: no line {WOKE:?}");
             }
             Self::Cold(wanted) => {
-                ensure!(!woke, "it woke, and should have booted cold: {wanted}");
+                ensure!(
+                    !woke,
+                    "the machine woke, but should have booted cold: {wanted}"
+                );
                 let wanted = pattern(wanted)?;
                 ensure!(!reasons.is_empty(), "no line {COLD_BOOT:?}");
                 for reason in reasons {
@@ -61,31 +64,31 @@ impl Start {
     }
 }
 
-/// Checks that lines match all of `wanted`, one after the other.
+/// Checks that there are lines for all of `wanted`, in this order.
 pub(crate) fn check_order(lines: &[&str], wanted: &[String]) -> anyhow::Result<()> {
     let mut rest = lines.iter();
     for text in wanted {
         let pattern = pattern(text)?;
         ensure!(
             rest.any(|line| pattern.is_match(line)),
-            "no line {text:?}, or not in the order of the plan"
+            "no line matches {text:?} at its place in the plan's order"
         );
     }
     Ok(())
 }
 
-/// Checks that no line matches any of `forbidden`.
+/// Checks that no line matches one of `forbidden`.
 pub(crate) fn check_absent(lines: &[&str], forbidden: &[String]) -> anyhow::Result<()> {
     for text in forbidden {
         let pattern = pattern(text)?;
         if let Some(line) = lines.iter().find(|line| pattern.is_match(line)) {
-            bail!("a line that must not be: {line:?}");
+            bail!("a forbidden line: {line:?}");
         }
     }
     Ok(())
 }
 
-/// Lines that match any of these.
+/// The lines that match one of `texts`.
 pub(crate) fn matching<'a>(lines: &[&'a str], texts: &[String]) -> anyhow::Result<Vec<&'a str>> {
     let patterns = texts.iter().map(|text| pattern(text));
     let patterns: Vec<_> = patterns.collect::<anyhow::Result<_>>()?;
@@ -93,13 +96,13 @@ pub(crate) fn matching<'a>(lines: &[&'a str], texts: &[String]) -> anyhow::Resul
     Ok(lines.iter().filter(is_wanted).copied().collect())
 }
 
-/// The numbers that lines have named, each by the pattern of its lines.
+/// The last number of each pattern, from the lines that matched it.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(BTreeMap<String, u64>);
 
 impl Counts {
-    /// Checks that lines match each of `patterns`, with a number in its brackets that is never
-    /// less than the one before.
+    /// Checks that a line matches each of `patterns`. The number in the pattern's brackets must be
+    /// at least the one before.
     pub(crate) fn check(&mut self, lines: &[&str], patterns: &[String]) -> anyhow::Result<()> {
         for text in patterns {
             let pattern = pattern(text)?;
@@ -108,7 +111,7 @@ impl Counts {
             ensure!(named.peek().is_some(), "no line {text:?}");
             for number in named {
                 let number = (number.as_str().parse())
-                    .with_context(|| format!("what {text:?} has in brackets is no number"))?;
+                    .with_context(|| format!("{text:?}: the text in brackets is not a number"))?;
                 let before = self.0.insert(text.clone(), number).unwrap_or(0);
                 ensure!(
                     number >= before,
@@ -120,8 +123,8 @@ impl Counts {
     }
 }
 
-/// Checks of a sleep that the OS's free pages were left out, and that what was
-/// saved is at most `most` times what its kernel called used.
+/// Checks that a sleep left out the OS's free pages. The saved bytes must be at most `most` times
+/// the bytes that its kernel called used.
 pub(crate) fn check_saved(lines: &[&str], most: f64) -> anyhow::Result<()> {
     let slept = lines
         .iter()
@@ -131,13 +134,13 @@ pub(crate) fn check_saved(lines: &[&str], most: f64) -> anyhow::Result<()> {
         .iter()
         .rev()
         .find_map(|line| number(line, "used_kib"))
-        .context("the guest does not say how much it uses")?
+        .context("the guest does not print its used memory")?
         * 1024;
     let field =
         |key| number(lines[slept], key).with_context(|| format!("no {key} in {:?}", lines[slept]));
     let (saved, free) = (field("used_bytes")?, field("free_bytes")?);
     ensure!(free > 0, "no free page was left out");
-    // Bytes of a machine's memory, which a float has exactly.
+    // A float represents these numbers of bytes exactly.
     let ratio = saved as f64 / used as f64;
     ensure!(
         ratio <= most,
@@ -147,7 +150,7 @@ pub(crate) fn check_saved(lines: &[&str], most: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The number behind `key=` in a line.
+/// The number after `key=` in a line.
 fn number(line: &str, key: &str) -> Option<u64> {
     line.split_whitespace()
         .find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
@@ -199,7 +202,7 @@ mod tests {
         let wanted = ["^a".to_owned(), "b$".to_owned()];
         check_order(&["ax", "c", "xb"], &wanted).unwrap();
         check_order(&["xb", "ax"], &wanted).unwrap_err();
-        // One line is one line.
+        // A line counts for one pattern only.
         check_order(&["ab"], &wanted).unwrap_err();
         check_absent(&["c"], &wanted).unwrap();
         check_absent(&["ab"], &wanted).unwrap_err();

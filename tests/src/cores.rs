@@ -1,4 +1,4 @@
-//! How trials share the host's cores.
+//! Divides the host's cores among trials.
 
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use poorwill_machine::CpuTime;
 
-/// Shares that a core has: a machine that works takes all of them.
+/// Shares that a core has. A machine that works takes all shares of a core.
 const WORKS: usize = 2;
 
-/// Shares that a machine takes that waits most of the time.
+/// Shares of a machine that waits most of the time.
 const WAITS: usize = 1;
 
-/// The cores that machines run on: so many at a time as these carry, whatever the
-/// number of trials that have begun. One that pauses takes none.
+/// The host's cores for machines. They limit the number of machines that run at a time, for any
+/// number of trials that have begun. A machine that pauses takes no share.
 #[derive(Debug)]
 pub struct Cores {
     free: Mutex<usize>,
@@ -21,7 +21,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// So many cores.
+    /// Gives trials `count` cores.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self {
@@ -35,18 +35,18 @@ impl Cores {
     }
 }
 
-/// What one trial has of the host: turns on its cores, and what it has used.
+/// A trial's share of the host: its turns on the cores, and the time that it has used.
 #[derive(Debug)]
 pub struct Host<'a> {
     cores: &'a Cores,
     waits: bool,
     waited: Cell<Duration>,
-    /// The CPU time of its QEMUs.
+    /// CPU time of the trial's QEMUs.
     pub cpu_time: CpuTime,
 }
 
 impl<'a> Host<'a> {
-    /// For a trial, whose machines wait most of the time or not.
+    /// The share of a trial. `waits`: its machines wait most of the time.
     #[must_use]
     pub fn new(cores: &'a Cores, waits: bool) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl<'a> Host<'a> {
 
     /// Waits for a turn on the cores, which lasts until it is dropped.
     ///
-    /// A trial asks for none while it has one: two such could wait for each other.
+    /// A trial must not ask for a turn while it has one: two such trials could wait for each other.
     #[must_use]
     pub fn turn(&self) -> Turn<'a> {
         let shares = if self.waits { WAITS } else { WORKS };
@@ -74,14 +74,14 @@ impl<'a> Host<'a> {
         Turn { cores, shares }
     }
 
-    /// How long turns were waited for, in all.
+    /// Total time of the waits for turns.
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited.get()
     }
 }
 
-/// A machine may run.
+/// A turn on the cores, during which a machine may run.
 #[derive(Debug)]
 pub struct Turn<'a> {
     cores: &'a Cores,

@@ -1,4 +1,4 @@
-//! Where things lie on a disk with a sleep area, and how they are damaged.
+//! Finds records and images on a disk with a sleep area, and damages them.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,18 +16,18 @@ use zerocopy::IntoBytes;
 
 use crate::plan::{Damage, Place};
 
-/// The sleep area of a disk, and the image in it if there is one.
+/// The sleep area of a disk, with its image if there is one.
 pub(crate) struct Found {
     area: AreaLocation,
-    /// Where the slot's record lies on the disk.
+    /// Offset of the slot's record on the disk, in bytes.
     record: u64,
-    /// Where the slot begins on the disk.
+    /// Offset of the slot on the disk, in bytes.
     slot: u64,
     header: Option<Header>,
 }
 
 impl Found {
-    /// Looks at the first sleep area of a disk.
+    /// Finds the first sleep area of a disk.
     pub(crate) fn on(disk: &Path, block_bytes: u32) -> anyhow::Result<Self> {
         let file = File::open(disk)?;
         let bytes = file.metadata()?.len();
@@ -58,18 +58,14 @@ impl Found {
         })
     }
 
-    /// Where the sleep area lies on the disk, in bytes.
+    /// The sleep area's range on the disk, in bytes.
     pub(crate) fn area(&self) -> Range<u64> {
         self.area.start..self.area.start + self.area.length
     }
 
-    /// Where a place lies on the disk, in bytes.
+    /// Offset of a place on the disk, in bytes.
     pub(crate) fn offset(&self, place: Place) -> anyhow::Result<u64> {
-        let header = || {
-            self.header
-                .as_ref()
-                .context("there is no image on the disk to look into")
-        };
+        let header = || self.header.as_ref().context("the disk has no image");
         let middle =
             |section: &Section| self.slot + section.first_page * PAGE_BYTES + section.bytes / 2;
         Ok(match place {
@@ -87,13 +83,13 @@ impl Found {
     }
 }
 
-/// Where the first slot begins in an area.
+/// Offset of the first slot in an area, in bytes.
 const FIRST_SLOT: u64 = 1 << 20;
 
-/// A byte of a record or a header that is in use.
+/// Offset of a byte that is in use in records and in headers.
 const RECORD_BYTE: u64 = 20;
 
-/// Damages a disk.
+/// Applies `damage` to a disk.
 pub(crate) fn apply(damage: Damage, disk: &Path, block_bytes: u32) -> anyhow::Result<()> {
     let found = Found::on(disk, block_bytes)?;
     let file = File::options().read(true).write(true).open(disk)?;
@@ -106,7 +102,7 @@ pub(crate) fn apply(damage: Damage, disk: &Path, block_bytes: u32) -> anyhow::Re
             overwrite(&file, start, data.bytes, &mut std::io::repeat(0))?;
         }
         Damage::RandomArea => {
-            // The head and what is in use of the first slot are enough.
+            // The area's head and the used part of its first slot are enough.
             let bytes = found.area.length.min(64 << 20);
             overwrite(
                 &file,
@@ -126,8 +122,8 @@ pub(crate) fn apply(damage: Damage, disk: &Path, block_bytes: u32) -> anyhow::Re
     Ok(())
 }
 
-/// Makes a sealed image look plain to whoever has no key: takes the mark off
-/// its header, and makes the checksums fit.
+/// Makes a sealed image look plain to a reader without the key: removes the seal from its header,
+/// and corrects the checksums.
 pub(crate) fn unseal(disk: &Path, block_bytes: u32) -> anyhow::Result<()> {
     let found = Found::on(disk, block_bytes)?;
     let file = File::options().read(true).write(true).open(disk)?;

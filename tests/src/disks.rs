@@ -1,4 +1,4 @@
-//! A trial's disks: files that are made for it.
+//! The disks of a trial, in files that are created for it.
 
 use std::fs::File;
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) struct TrialDisk {
 }
 
 impl TrialDisk {
-    /// Makes the disk's file; `root` is the guest's root file system.
+    /// Creates the disk's file. `root` is the guest's root file system.
     pub(crate) fn make(
         kind: &DiskKind,
         file: PathBuf,
@@ -47,7 +47,7 @@ impl TrialDisk {
         } else {
             let root = kind
                 .root
-                .then(|| root.context("a root is for Linux"))
+                .then(|| root.context("a disk with a root needs a Linux guest"))
                 .transpose()?;
             let new = NewDisk {
                 root: root.map(Path::to_owned),
@@ -62,16 +62,16 @@ impl TrialDisk {
         })
     }
 
-    /// Before a power-on.
+    /// Prepares the disk for a power-on.
     ///
     /// # Errors
     ///
-    /// What `qemu-img` says.
+    /// `qemu-img` fails.
     pub(crate) fn switch_on(&self) -> anyhow::Result<()> {
         if !self.is_volatile() {
             return Ok(());
         }
-        // Blocks of 4 KiB, so that what is lost and what is kept lie close together.
+        // Blocks of 4 KiB, so that lost and kept writes are close to each other.
         let options = [
             "-q",
             "-f",
@@ -88,17 +88,17 @@ impl TrialDisk {
         })
     }
 
-    /// After a power-on: what reached the disk, and no more, is the disk's.
+    /// Finishes a power-on: the writes that reached the disk, and only these, become its contents.
     ///
     /// # Errors
     ///
-    /// What `qemu-img` says.
+    /// `qemu-img` fails.
     pub(crate) fn switch_off(&self) -> anyhow::Result<()> {
         if !self.is_volatile() {
             return Ok(());
         }
         image_tool(|tool| {
-            // It need not reach the host's disk before the next power-on.
+            // The next power-on reads it through the host's cache, so no flush is needed.
             tool.args(["commit", "-q", "-t", "unsafe", "-f", "qcow2"]);
             tool.arg(self.written());
         })?;
@@ -112,10 +112,9 @@ impl TrialDisk {
         )
     }
 
-    /// What is written while a disk of a volatile kind is switched on. QEMU keeps
-    /// the table of what lies where in its own memory until the guest flushes, or
-    /// until there are too many entries: killed before, it leaves the blocks as they
-    /// were, and not in the order in which they were written.
+    /// The file with the writes of a power-on to a volatile disk. QEMU keeps the table of its
+    /// blocks in its own memory until the guest flushes, or until the table is too long. If QEMU is
+    /// killed before, these blocks keep their old contents, even if later writes are kept.
     fn written(&self) -> PathBuf {
         self.file.with_extension("written.qcow2")
     }
@@ -129,7 +128,7 @@ impl TrialDisk {
         }
     }
 
-    /// The disk as the command's library attaches it, if it can.
+    /// The disk for the machine library; `None`: the library cannot attach this kind.
     pub(crate) fn plain(&self) -> Option<Disk> {
         match self.attached {
             Attached::Nvme => Some(Disk::nvme(&self.file)),
@@ -147,11 +146,11 @@ impl TrialDisk {
         }
     }
 
-    /// The disk as arguments for QEMU, where the library has no word for it.
+    /// QEMU's arguments for a disk that the machine library cannot attach.
     ///
     /// # Errors
     ///
-    /// The length of the file cannot be told.
+    /// The file's length cannot be read.
     pub(crate) fn arguments(&self, number: usize) -> anyhow::Result<Vec<String>> {
         if self.is_memory() {
             return self.memory_arguments(number);
@@ -201,7 +200,7 @@ impl TrialDisk {
         Ok(arguments)
     }
 
-    /// Whether the CPU loads and stores it.
+    /// Whether the CPU accesses the disk by loads and stores.
     fn is_memory(&self) -> bool {
         matches!(
             self.attached,
@@ -225,21 +224,21 @@ impl TrialDisk {
     }
 }
 
-/// Copies a part of a disk to the same place of another one, which becomes as long.
+/// Copies `part` of a disk to the same place of another disk, whose length becomes the same.
 pub(crate) fn copy_part(from: &File, to: &File, part: Range<u64>) -> io::Result<()> {
     to.set_len(from.metadata()?.len())?;
     let start = part.start;
     copy_sparse(from, part, to, start, &ProgressBar::hidden())
 }
 
-/// A PCIe root port.
+/// QEMU's arguments for a PCIe root port.
 fn port(number: usize) -> String {
     let chassis = number + 1;
     format!("pcie-root-port,id=port{number},chassis={chassis}")
 }
 
-/// How much QEMU remembers of a volatile disk's tables: each 4 KiB stand for 2 MiB
-/// of the disk, so an image has more than fit.
+/// Bytes of QEMU's cache for the tables of a volatile disk. Each 4 KiB describe 2 MiB of the disk,
+/// so an image's tables do not fit.
 const TABLE_CACHE: u64 = 32 << 10;
 
 /// Runs `qemu-img`.
@@ -258,13 +257,13 @@ fn image_tool(arguments: impl FnOnce(&mut Command)) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the only partition of a disk of 4096-byte blocks begins.
+/// Offset of the only partition of a disk with 4096-byte blocks.
 const START: u64 = 1 << 20;
 const BLOCK: BlockSize = BlockSize::BS_4096;
 const ENTRIES: u32 = 128;
 
-/// A disk whose table counts in blocks of 4096 bytes, with one sleep area.
-/// (`poorwill disk` makes tables for blocks of 512 bytes only.)
+/// Creates a disk with a partition table for blocks of 4096 bytes, and one sleep area. (`poorwill
+/// disk` makes tables for blocks of 512 bytes only.)
 fn make_4k(path: &Path, area_bytes: u64) -> anyhow::Result<()> {
     let file = File::options()
         .read(true)

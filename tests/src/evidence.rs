@@ -1,11 +1,11 @@
-//! What a failure shows of its machine.
+//! The facts about a machine that a failed trial shows.
 
 use poorwill_machine::{Console, Machine, Qemu, RunningMachine};
 
-/// Lines of the console that a failure shows.
+/// Console lines that a failed trial shows.
 const TAIL: usize = 40;
 
-/// The console's end, and how to start the same machine by hand.
+/// The console's last lines, and the command that starts the same machine by hand.
 pub(crate) fn evidence(running: &RunningMachine, machine: &Machine, qemu: &Qemu) -> String {
     format!(
         "the console's last lines:\n    {}\nQEMU:\n    {}",
@@ -14,7 +14,7 @@ pub(crate) fn evidence(running: &RunningMachine, machine: &Machine, qemu: &Qemu)
     )
 }
 
-/// The command line to type for the same machine.
+/// A command line for a shell that starts the same machine.
 fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+".contains(c);
     let program = qemu.program.clone().into_os_string();

@@ -1,4 +1,4 @@
-//! From the plan's rows to trials.
+//! Expands the plan's rows to trials.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use poorwill_machine::size::Bytes;
 
 use crate::plan::{Board, DiskKind, End, Guest, Plan, PowerOn, Row, Step};
 
-/// One test: a row on one of its machines.
+/// A test: a row with one of its machines.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// `ROW/MACHINE/HARTS/MEMORY`.
@@ -21,21 +21,21 @@ pub struct Trial {
     pub harts: u32,
     /// RAM.
     pub memory: Bytes,
-    /// It is not run unless it is asked for.
+    /// Whether only `make test-long` runs it.
     pub is_long: bool,
-    /// Its disks.
+    /// Kinds of its disks, in order.
     pub disks: Vec<DiskKind>,
-    /// What is done.
+    /// Its steps, in order.
     pub steps: Vec<Step>,
-    /// The rest, as the row has it.
+    /// The row with its other settings.
     pub row: Row,
 }
 
-/// Every trial of the plan.
+/// All trials of the plan.
 ///
 /// # Errors
 ///
-/// A row that names what is not there, or contradicts itself.
+/// A row contains an unknown name, or a contradiction.
 pub fn expand(plan: &Plan) -> anyhow::Result<Vec<Trial>> {
     let mut trials = Vec::new();
     let mut names = BTreeSet::new();
@@ -59,7 +59,7 @@ pub fn expand(plan: &Plan) -> anyhow::Result<Vec<Trial>> {
         }
         ensure!(
             unnamed.is_empty(),
-            "row {} has no {unnamed:?} to be run often",
+            "row {}: `often` has {unnamed:?}, which is not one of its trials",
             row.name
         );
     }
@@ -125,14 +125,14 @@ fn steps(row: &Row) -> anyhow::Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Whether a trial's first step leaves a machine that others can begin with.
+/// Whether the first step of a trial leaves a sleeping machine, with which other trials can begin.
 fn begins_asleep(steps: &[Step]) -> bool {
     let alike = |on: &PowerOn| on.power_on == End::Sleep && on.times == 1;
     matches!(steps, [Step::PowerOn(on), _, ..] if alike(on))
 }
 
-/// Spreads `cuts` power cuts, where given, over all steps that cut the power, and
-/// gives them `seed`.
+/// Distributes `cuts` power cuts, if given, among all steps that cut the power at random. Sets
+/// their `seed`, if given.
 pub fn ask_for_cuts(trials: &mut [Trial], cuts: Option<u32>, seed: Option<u64>) {
     let mut asked: Vec<_> = trials
         .iter_mut()
@@ -154,7 +154,7 @@ pub fn ask_for_cuts(trials: &mut [Trial], cuts: Option<u32>, seed: Option<u64>) 
     }
 }
 
-/// Leaves the trials with power-ons that soak, and has each of these done `times`.
+/// Keeps only the trials with power-ons that soak, and repeats each of these `times` times.
 pub fn soak_wakes(trials: &mut Vec<Trial>, times: u32) {
     trials.retain_mut(|trial| {
         let mut soaks = false;
@@ -187,7 +187,7 @@ mod tests {
             let last = trial.steps.last().unwrap();
             assert!(
                 matches!(last, Step::PowerOn(_) | Step::Cuts { .. }),
-                "{} ends with damage that nobody looks at",
+                "{} ends with damage that no later step checks",
                 trial.name
             );
         }

@@ -1,4 +1,4 @@
-//! Errors of a disk, as rules for QEMU's blkdebug driver.
+//! A disk's errors, as rules for QEMU's blkdebug driver.
 
 use anyhow::Context;
 use serde_json::{Map, Value, json};
@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 use crate::damage::Found;
 use crate::plan::{Fault, Operation};
 
-/// `EIO`
+/// Linux's `EIO`.
 const IO_ERROR: u32 = 5;
 
-/// blkdebug counts places in sectors of 512 bytes, whatever the disk's blocks.
+/// blkdebug counts in sectors of 512 bytes, for each block size of a disk.
 const SECTOR: u64 = 512;
 
-/// The rules for some faults. They hold from power-on to the end of QEMU.
+/// The rules for some faults. They apply from power-on to the end of QEMU.
 pub(crate) fn rules(
     faults: &[Fault],
     found: impl Fn() -> anyhow::Result<Found>,
@@ -32,7 +32,7 @@ pub(crate) fn rules(
             rule["sector"] = (found()?.offset(place)? / SECTOR).into();
         }
         if let Some(nth) = fault.nth {
-            // blkdebug has no counter, but states, which each event moves on.
+            // blkdebug cannot count events. It has states, and each event leads to the next state.
             counters.extend(
                 (1..nth).map(|n| json!({ "event": event, "state": n, "new_state": n + 1 })),
             );
@@ -43,7 +43,7 @@ pub(crate) fn rules(
     }
     let mut rules = json!({ "inject-error": errors });
     if !counters.is_empty() {
-        // QEMU does not know an empty list.
+        // QEMU refuses an empty list.
         rules["set-state"] = counters.into();
     }
     Ok(Some(

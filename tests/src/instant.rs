@@ -1,5 +1,5 @@
-//! Instants at which the power fails: when harts execute what a source file, or a symbol, of
-//! the firmware has become.
+//! Instants at which the power fails: executions of the code that was compiled from a source file
+//! of the firmware, or of a symbol.
 
 use std::fs;
 use std::ops::Range;
@@ -10,32 +10,32 @@ use gimli::{Dwarf, EndianSlice, LineProgramHeader, LittleEndian, UnitRef};
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 use serde::Deserialize;
 
-/// Where harts are.
+/// The code at whose execution the power fails.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instant {
-    /// The end of a source file's path, such as `sbi/hsm.rs`; or a symbol, of which the
-    /// first instructions count; or `all` of machine mode.
+    /// The end of a source file's path, such as `sbi/hsm.rs`; or a symbol, of which the first
+    /// instructions count; or `all` of machine mode.
     #[serde(rename = "in")]
     within: String,
-    /// At least so many instructions there are executed before.
+    /// The least number of these instructions that are executed before the power fails.
     #[serde(default)]
     least: u64,
-    /// At most: which is random.
+    /// The most. The number is random, from `least` to `most`.
     most: u64,
 }
 
-/// Bytes of code that count behind a symbol: entry.S has saved a hart's registers by then.
+/// Bytes of code that count after a symbol. By then entry.S has saved a hart's registers.
 const SYMBOL_BYTES: u64 = 128;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 impl Instant {
-    /// The plugin's arguments, behind their names' beginning: `signal` or `again`.
+    /// The plugin's arguments. `name` is the start of their names: `signal` or `again`.
     ///
     /// # Errors
     ///
-    /// The firmware's file has nothing of that.
+    /// The firmware file has no such code.
     pub(crate) fn arguments(&self, name: &str, firmware: &Path) -> anyhow::Result<String> {
         let count = fastrand::u64(self.least..=self.most) + 1;
         let ranges = find(firmware, &self.within)?;
@@ -54,12 +54,12 @@ impl Instant {
 ///
 /// # Errors
 ///
-/// The firmware's file has none of that name.
+/// The firmware file has no such symbol.
 pub(crate) fn symbol(firmware: &Path, name: &str) -> anyhow::Result<u64> {
     Ok(find(firmware, name)?[0].start)
 }
 
-/// The addresses of what a source file or a symbol has become, in order and apart.
+/// The addresses of a source file's or a symbol's code: ascending ranges that do not touch.
 fn find(firmware: &Path, within: &str) -> anyhow::Result<Vec<Range<u64>>> {
     let bytes = fs::read(firmware).with_context(|| firmware.display().to_string())?;
     let elf = object::File::parse(&*bytes)?;
@@ -106,7 +106,8 @@ fn of_source(elf: &object::File<'_>, path: &str) -> anyhow::Result<Vec<Range<u64
     Ok(found)
 }
 
-/// What one unit's lines say of the file: from each row to the next.
+/// The addresses of a source file's code in one compilation unit. A row of the line table reaches
+/// to the next row.
 fn of_unit(unit: UnitRef<'_, Bytes<'_>>, path: &str) -> anyhow::Result<Vec<Range<u64>>> {
     let Some(program) = unit.line_program.clone() else {
         return Ok(Vec::new());
@@ -119,7 +120,7 @@ fn of_unit(unit: UnitRef<'_, Bytes<'_>>, path: &str) -> anyhow::Result<Vec<Range
         {
             found.push(start..row.address());
         }
-        // By whole names: of a path's end.
+        // A path's end matches by whole names only.
         let is_there = !row.end_sequence()
             && name_of(unit, header, row.file_index())?.is_some_and(|name| name.ends_with(path));
         open = is_there.then(|| row.address());
@@ -127,7 +128,7 @@ fn of_unit(unit: UnitRef<'_, Bytes<'_>>, path: &str) -> anyhow::Result<Vec<Range
     Ok(found)
 }
 
-/// The path of a unit's file.
+/// The path of a source file in a unit.
 fn name_of<'a>(
     unit: UnitRef<'_, Bytes<'a>>,
     header: &LineProgramHeader<Bytes<'a>>,
@@ -145,7 +146,7 @@ fn name_of<'a>(
     Ok(Some(PathBuf::from(folder.unwrap_or_default()).join(name)))
 }
 
-/// Ranges in order, and apart.
+/// Sorts ranges, and joins those that touch.
 fn in_order(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(in_order(ranges), [1..4, 6..7, 8..9]);
     }
 
-    // Others are built without line tables.
+    // Other firmware files are built without line tables.
     #[cfg(debug_assertions)]
     #[test]
     fn code_is_found_by_its_source() {

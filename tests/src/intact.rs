@@ -1,5 +1,5 @@
-//! Whether the firmware is still what was loaded, seen from outside: in the file that stands
-//! for the machine's memory.
+//! Checks from outside whether the firmware's code and constants are unchanged: it reads the file
+//! that backs the machine's memory.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -10,13 +10,13 @@ use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, elf};
 use poorwill_machine::file_memory;
 
-/// Where the machine's memory begins.
+/// Start address of the machine's memory.
 const MEMORY_START: u64 = 0x8000_0000;
 
-/// The name of the memory among QEMU's objects.
+/// ID of the memory as a QEMU object.
 const NAME: &str = "intact";
 
-/// Arguments that put the machine's memory, of so many bytes, into a new file.
+/// Arguments that back the machine's memory of `bytes` bytes by a new file.
 pub(crate) fn arguments(file: &Path, bytes: u64) -> anyhow::Result<Vec<String>> {
     File::create(file)?.set_len(bytes)?;
     let [option, memory] = file_memory(NAME, file)?;
@@ -24,7 +24,7 @@ pub(crate) fn arguments(file: &Path, bytes: u64) -> anyhow::Result<Vec<String>> 
     Ok(vec![option, memory, "-machine".to_owned(), backend])
 }
 
-/// Compares code and constants of the firmware's file with the memory.
+/// Compares code and constants in the firmware file with the memory.
 ///
 /// # Errors
 ///

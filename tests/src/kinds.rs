@@ -1,5 +1,5 @@
-//! What `make test` must not lose when trials are left to `make test-long`: every kind
-//! of check that the plan names.
+//! Each kind of check in the plan must be in some trial of `make test`, and not only in trials of
+//! `make test-long`.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::expand::{Trial, expand};
 use crate::load_plan;
 use crate::plan::{Plan, PowerOn, Step};
 
-/// Kinds of one trial. What matters together is one kind: a fault is another one on
-/// another kind of disk, or where images are sealed.
+/// The kinds of check in a trial. Settings that matter together form one kind: a fault on another
+/// kind of disk is another kind, and so is a fault with sealed images.
 fn kinds(trial: &Trial) -> BTreeSet<String> {
     let row = &trial.row;
     let disk = trial.disks.last().map(|disk| disk.attached);
@@ -37,7 +37,7 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
                 kinds.insert(format!("cuts {medium}, {:?}", trial.interrupts));
             }
             Step::Configure { configure } => {
-                // The mode, and which others are set: how long is of no matter.
+                // The mode, and the names of the other settings. Their values do not matter.
                 let set = format!("{configure:?}");
                 let set = set.replace(|c: char| c.is_ascii_digit(), "");
                 kinds.insert(format!("configure {set}"));
@@ -90,7 +90,7 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
     kinds
 }
 
-/// The words of a command line, numbers left out: how much or how often is no kind.
+/// The words of a command line. Numbers are left out, as another amount is not another kind.
 fn words(line: &str) -> impl Iterator<Item = String> {
     line.split_whitespace()
         .map(|word| match word.split_once('=') {
@@ -99,7 +99,7 @@ fn words(line: &str) -> impl Iterator<Item = String> {
         })
 }
 
-/// Kinds that none of the trials that are run often has, each with a trial that has it.
+/// Kinds that no trial of `make test` has, each with a trial that has it.
 fn lost(plan: &Plan) -> Vec<String> {
     let trials = expand(plan).unwrap();
     let often = trials.iter().filter(|trial| !trial.is_long);

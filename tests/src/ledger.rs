@@ -1,4 +1,4 @@
-//! Where a run's time goes, and that it goes on at all.
+//! Shows where a run spends its time, and that it is still running.
 
 use std::fmt::Write;
 use std::io;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use crate::cores::Host;
 
-/// After so long without a trial that ended, those that run are named.
+/// If no trial ends for this time, the running trials are named.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// The slowest so many trials are shown.
+/// The number of trials that are shown, the slowest first.
 const SHOWN: usize = 200;
 
-/// What the trials of a run have used. The last one to end prints it.
+/// The times of a run's trials. The last trial to end prints it.
 #[derive(Debug)]
 pub struct Ledger {
     state: Mutex<State>,
@@ -28,23 +28,23 @@ struct State {
     left: usize,
     running: Vec<(String, Instant)>,
     used: Vec<Used>,
-    /// When something was last heard.
+    /// The time of the last sign of life.
     heard: Instant,
 }
 
-/// What a trial has used.
+/// The times of one trial.
 #[derive(Debug)]
 struct Used {
     name: String,
-    /// Without what it waited for its turn.
+    /// Without the waits for its turns.
     wall_clock: Duration,
-    /// QEMU's.
+    /// Of its QEMUs.
     cpu: Duration,
 }
 
 impl Ledger {
-    /// For so many trials, which together are to use at most `limit` of QEMU's CPU
-    /// time. While they run, a thread says so where nothing else is heard.
+    /// Opens a ledger for `trials` trials, whose QEMUs may use CPU time of `limit` in total. A
+    /// thread names the running trials when no trial ends for a while.
     #[must_use]
     pub fn open(trials: usize, limit: Option<Duration>) -> Arc<Self> {
         let ledger = Arc::new(Self {
@@ -58,12 +58,12 @@ impl Ledger {
             limit,
         });
         let watched = Arc::clone(&ledger);
-        // Left behind at the end of the program, if trials were counted that did not run.
+        // If some of the counted trials do not run, the thread ends with the program.
         thread::spawn(move || watched.say_what_runs());
         ledger
     }
 
-    /// A trial begins; it ends when what is returned is dropped.
+    /// Enters the start of a trial. Its end is the drop of the returned value.
     #[must_use]
     pub fn begin<'a>(&'a self, name: &str, host: &'a Host<'a>) -> Entry<'a> {
         let begun = Instant::now();
@@ -84,7 +84,7 @@ impl Ledger {
         state.heard = Instant::now();
         if state.left == 0 {
             state.used.sort_by_key(|used| std::cmp::Reverse(used.cpu));
-            // In one go, as the runner's own lines may come in between.
+            // In one write, as the test runner also prints.
             let table = table(&state.used, self.limit);
             let _ = io::Write::write_all(&mut io::stdout().lock(), table.as_bytes());
         }
@@ -110,7 +110,7 @@ impl Ledger {
     }
 }
 
-/// A trial that runs.
+/// The entry of a trial that runs.
 #[derive(Debug)]
 pub struct Entry<'a> {
     ledger: &'a Ledger,
@@ -129,7 +129,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// The line for a minute in which no trial ended.
+/// The line that is printed after a minute in which no trial ended.
 fn running(trials: &[(String, Instant)]) -> String {
     let named = trials.iter().map(|(name, since)| {
         let seconds = since.elapsed().as_secs();
@@ -138,7 +138,7 @@ fn running(trials: &[(String, Instant)]) -> String {
     format!("running: {}", named.collect::<Vec<_>>().join(", "))
 }
 
-/// `used` is sorted, the slowest first.
+/// The table at the end. `used` must be sorted, the slowest trial first.
 fn table(used: &[Used], limit: Option<Duration>) -> String {
     let mut text = "\nwall clock  QEMU's CPU\n".to_owned();
     for one in used.iter().take(SHOWN) {

@@ -1,9 +1,9 @@
 //! Tests on whole machines in QEMU.
 //!
-//! The plan is data (`plan.toml`): machines, disks, and rows that say what runs
-//! on them, which faults are put in, and how each power-on must end. [`expand`]
-//! makes trials of its rows, one per combination; [`run_trial`] carries one out.
-//! `docs/testing.md` tells how to run and how to add one.
+//! The plan is data (`plan.toml`): machines, disks, and rows. A row gives the guest, the faults to
+//! inject, and the required end of each power-on. [`expand`] makes trials of the rows, one for each
+//! combination, and [`run_trial`] runs one. `docs/testing.md` shows how to run a row, and how to
+//! add one.
 #![forbid(unsafe_code)]
 
 mod console;

@@ -1,5 +1,5 @@
-//! Every dependency's licence is one that `deny.toml` allows. The same list is
-//! read by cargo-deny, where that is installed; this needs nothing but cargo.
+//! Checks that `deny.toml` allows the licence of each dependency. cargo-deny reads the same list,
+//! but this test needs only cargo.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn all_of(words: &mut Words<'_>, allowed: &BTreeSet<String>) -> bool {
     satisfied
 }
 
-/// A name, `WITH` and all, or an expression in parentheses.
+/// Checks a licence's name, also one with `WITH`, or an expression in parentheses.
 fn one(words: &mut Words<'_>, allowed: &BTreeSet<String>) -> bool {
     if words.next_if_eq(&"(").is_some() {
         return any_of(words, allowed) & words.next_if_eq(&")").is_some();

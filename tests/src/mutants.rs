@@ -1,4 +1,4 @@
-//! What `make mutants` takes to be caught: by trials that are run.
+//! Checks that the tests that `make mutants` relies on exist and run.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::expand::expand;
 use crate::load_plan;
 
-/// The row that a mutant's patch names, if it names one and not tests on the host.
+/// The row in a mutant's patch; `None`: host tests catch this mutant.
 fn row(patch: &str) -> Option<&str> {
     patch.lines().nth(1)?.strip_prefix("row: ")
 }
@@ -27,7 +27,7 @@ fn each_mutant_names_a_trial_that_is_run_often() {
     }
 }
 
-/// A patch whose lines the sources have lost takes no check out of anything.
+/// A patch that does not apply to the sources would remove no check.
 #[test]
 fn each_mutant_applies() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

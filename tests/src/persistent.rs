@@ -1,4 +1,4 @@
-//! What somebody does who has a machine's memory in hands, which outlives its power.
+//! Changes and checks of a machine's persistent memory while the machine is off.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -14,28 +14,28 @@ use crate::disks::copy_part;
 use crate::plan::OnMemory;
 use crate::tamper::vault_range;
 
-/// What the first word of a line of a cut's record is, its kind in the first byte.
+/// The first word of a line in a cut's record. Its first byte is the kind of line.
 const MAGIC: [u8; 7] = *b"PWCUT\0\x01";
 
-/// Kinds of lines, and where they are in the record (docs/cut.md).
+/// Kinds of lines, and their offsets in the record (docs/cut.md).
 const BEGUN: u8 = 1;
 const COMMITTED: (u8, u64) = (2, 256);
 
 /// Bytes of a line.
 const LINE: usize = 64;
 
-/// Where machines `cut-wear` have what stands for their memory controller's registers, in
-/// their memory: 7 wear registers, and the one that tells of errors.
+/// Address of the memory that stands for the memory controller's registers on machines `cut-wear`:
+/// 7 wear registers, and the register with error flags.
 const WEAR: u64 = 0x500_0000;
 const ERROR: u64 = WEAR + 0x100;
 
-/// What the wear registers hold.
+/// Values for the wear registers.
 const WORDS: [u64; 7] = [0x11, 0x2222, 3, 0x4444_4444_4444, 5, 6, u64::MAX];
 
-/// A byte of the record's first part: of its first section's payload.
+/// Offset in the record of a byte of its first part: in the payload of the first section.
 const PART_BYTE: u64 = PAGE_BYTES + 0x60;
 
-/// Does so to the file that is a machine's memory.
+/// Applies `what` to the file that backs a machine's memory.
 pub(crate) fn apply(what: OnMemory, memory: &Path) -> anyhow::Result<()> {
     match what {
         OnMemory::Copy => copy(memory, &copy_of(memory)),
@@ -80,17 +80,17 @@ fn wear() -> Vec<u8> {
     WORDS.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Which keys are in a machine's memory.
+/// The keys that must be in a machine's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
-    /// None: it was cut, or switched off.
+    /// None: the machine was cut or switched off.
     None,
-    /// That of the cut which it was about to take.
+    /// The key of the cut that the machine was about to take.
     Cut,
 }
 
-/// Checks that these keys are in a machine's memory, and no part of another: the vault's is
-/// read from `flash`.
+/// Checks that a machine's memory contains these keys and no others. The vault in `flash` has the
+/// keys to look for.
 pub(crate) fn check_keys(memory: &Path, flash: &Path, keys: Keys) -> anyhow::Result<()> {
     let all = fs::read(flash)?;
     let Range { start, end } = vault_range();
@@ -101,21 +101,21 @@ pub(crate) fn check_keys(memory: &Path, flash: &Path, keys: Keys) -> anyhow::Res
     let memory = fs::read(memory)?;
     ensure!(
         !holds(&memory, key.bytes()),
-        "the vault's key is in memory that outlives the power"
+        "the vault's key is in persistent memory"
     );
     ensure!(
         holds(&memory, cut.bytes()) == (keys == Keys::Cut),
-        "of cut {}, whose key is looked for, memory should hold {keys:?}",
+        "the key of cut {}: memory must contain {keys:?}",
         vault.cut()
     );
     Ok(())
 }
 
-/// Whether a fourth of a key is somewhere in there.
+/// Whether a quarter of a key is in `memory`.
 fn holds(memory: &[u8], key: &[u8; 32]) -> bool {
     let parts = key.as_chunks::<8>().0;
     let pages = (0..memory.len()).step_by(size_of::<Page>());
-    // With what of the next page a part may end in.
+    // The page, and the bytes of the next one with which a quarter that begins in it may end.
     let page = |start: usize| &memory[start..memory.len().min(start + ZEROS.len())];
     pages
         .map(page)
@@ -126,14 +126,14 @@ fn holds(memory: &[u8], key: &[u8; 32]) -> bool {
         })
 }
 
-/// Most of a machine's memory is zeros, which is seen quicker than that no key is there.
+/// Most of memory is zeros. A comparison with zeros is faster than the search for a key.
 const ZEROS: &[u8] = &[0; size_of::<Page>() + 7];
 
 fn open(memory: &Path) -> anyhow::Result<File> {
     Ok(File::options().read(true).write(true).open(memory)?)
 }
 
-/// Where the record of a cut is: at a page that begins with its first line.
+/// Offset of the record of a cut: the page that begins with the record's first line.
 fn find_record(file: &File) -> anyhow::Result<u64> {
     let is_line = |at, kind: u8| {
         let mut word = [0; 8];

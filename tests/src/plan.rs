@@ -1,4 +1,4 @@
-//! The test plan, as `plan.toml` has it.
+//! The types of the test plan, `plan.toml`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ mod power_on;
 
 pub(crate) use power_on::{Deed, End, PowerOn, WrittenBackBy};
 
-/// The whole plan.
+/// The plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -18,7 +18,7 @@ pub struct Plan {
     pub machines: BTreeMap<String, Board>,
     /// Disks, by the name that rows use.
     pub disks: BTreeMap<String, DiskKind>,
-    /// What is tested, in the order in which it runs.
+    /// The tests, in the order in which they run.
     pub rows: Vec<Row>,
 }
 
@@ -26,17 +26,17 @@ pub struct Plan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Board {
-    /// It has APLIC and IMSIC; else a PLIC.
+    /// Whether it has APLIC and IMSIC. If not, it has a PLIC.
     pub aia: bool,
     /// Further arguments for QEMU.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// What its device tree has beside what QEMU writes into it, as source text.
+    /// Source text of nodes that are added to QEMU's device tree.
     pub tree: Option<String>,
-    /// Its memory is persistent, each hart has a cache as the plugin's usual one, and a line
-    /// says when the power fails, which then lasts for so many of its microseconds.
+    /// Makes its memory persistent, with a power-fail line and the plugin's default cache for each
+    /// hart. The value is the hold-up in the machine's microseconds.
     pub hold_up_us: Option<u32>,
-    /// Its device tree is damaged where the node of this name begins.
+    /// The name of a node at whose start the device tree is damaged.
     pub damaged_at: Option<String>,
 }
 
@@ -44,10 +44,10 @@ pub struct Board {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskKind {
-    /// It holds the guest's root file system.
+    /// Whether it contains the guest's root file system.
     #[serde(default)]
     pub root: bool,
-    /// The sleep areas on it, such as `["1G"]`.
+    /// The sleep areas on it, by length, such as `["1G"]`.
     #[serde(default)]
     pub areas: Vec<String>,
     /// How it is attached.
@@ -55,128 +55,127 @@ pub struct DiskKind {
     pub attached: Attached,
 }
 
-/// How a disk is attached.
+/// How a disk is attached to the machine.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attached {
-    /// An NVMe controller on the host's bridge.
+    /// An NVMe controller on the host bridge.
     #[default]
     Nvme,
     /// An NVMe controller behind a PCIe root port.
     NvmeBehindPort,
-    /// A SATA disk on an AHCI controller. It does not wait for the host's own disk, which
-    /// may take longer than a power lasts.
+    /// A SATA disk on an AHCI controller. It does not wait for the host's disk, which may take
+    /// longer than a hold-up.
     Ahci,
-    /// A SATA disk that loses, at a power cut, what was not flushed.
+    /// A SATA disk that loses its unflushed writes at a power cut.
     AhciVolatile,
-    /// An NVMe controller whose disk does not wait, either.
+    /// An NVMe controller whose disk does not wait for the host's disk, either.
     NvmePrompt,
     /// An NVMe controller with logical blocks of 4096 bytes.
     #[serde(rename = "nvme-4k")]
     Nvme4k,
-    /// An NVMe controller whose disk loses, at a power cut, what was not flushed. QEMU's
-    /// takes no notice of writes that ask for a flush by themselves (FUA), as Linux's file
-    /// systems do where the disk says that it can.
+    /// An NVMe controller whose disk loses its unflushed writes at a power cut. QEMU's controller
+    /// ignores the flush in a write with FUA, which Linux's file systems use if the disk offers it.
     NvmeVolatile,
-    /// Memory of a PCI device that is the file's (`ivshmem-plain`): as much of the
-    /// file as makes a power of two.
+    /// Memory of a PCI device (`ivshmem-plain`) that the file backs: the largest power of two that
+    /// fits in the file.
     Ivshmem,
-    /// An NVMe controller without a namespace, whose persistent memory region is
-    /// the file's, likewise.
+    /// An NVMe controller without a namespace. The file backs its persistent memory region, as for
+    /// `Ivshmem`.
     NvmePmr,
     /// A namespace that two NVMe controllers of a subsystem share.
     NvmeShared,
-    /// `ivshmem`, behind a PCIe root port.
+    /// `Ivshmem`, behind a PCIe root port.
     IvshmemBehindPort,
     /// virtio-blk.
     Virtio,
 }
 
-/// A row: one test, on one or more machines.
+/// A row: a test, on one or more machines.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// What it shows; the first part of its trials' names.
+    /// The subject of the test; the first part of its trials' names.
     pub name: String,
-    /// Kinds of machines; one trial for each. This field and the next three have defaults.
+    /// Kinds of machines, with one trial for each. This field and the next three have defaults.
     pub machines: Vec<String>,
-    /// Numbers of harts; one trial for each.
+    /// Numbers of harts, with one trial for each.
     pub harts: Vec<u32>,
-    /// Sizes of memory; one trial for each.
+    /// Sizes of memory, with one trial for each.
     pub memory: Vec<String>,
-    /// What runs on it.
+    /// The guest.
     pub guest: Guest,
-    /// The Linux kernel, `stock` unless said otherwise.
+    /// The Linux kernel; `stock` by default.
     #[serde(default)]
     pub kernel: Kernel,
-    /// The kernel's command line; for Linux, what is added to it.
+    /// The kernel's command line. For Linux, words that are added to it.
     #[serde(default)]
     pub words: String,
-    /// Its disks, in order.
+    /// Names of its disks, in order.
     #[serde(default)]
     pub disks: Vec<String>,
-    /// Junk is loaded as an initrd, for the firmware to zero at a wake.
+    /// QEMU loads junk as an initrd. The firmware must clear it at a wake.
     #[serde(default)]
     pub junk_initrd: bool,
-    /// What wakes is foretold from the firmware's file: not on a machine of several ranges of
-    /// memory.
+    /// The wake is forecast from the firmware file. This does not work for a machine with several
+    /// ranges of memory.
     #[serde(default = "yes")]
     pub foretold: bool,
-    /// The next stage lies in flash: our loader, which starts the guest.
+    /// The next stage is in flash: Poorwill's loader, which starts the guest.
     #[serde(default)]
     pub loader: bool,
-    /// The machine's memory is a file's, and outlives its power: all zeros at first.
+    /// A file backs the machine's memory, which then survives the power-off. At first it is all
+    /// zeros.
     #[serde(default)]
     pub lasting_memory: bool,
-    /// QEMU runs under the plugin: caches lose lines that are not written back when the power
-    /// goes, and time is fair. Sets `loader` and `lasting_memory`.
+    /// QEMU runs under the plugin: caches lose lines that are not written back when the power ends,
+    /// and the time base is fair. Implies `loader` and `lasting_memory`.
     #[serde(default)]
     pub plugin: bool,
-    /// The machine has flash for a vault, erased at first.
+    /// The machine has a flash for a vault, which is erased at first.
     #[serde(default)]
     pub vault: bool,
-    /// The firmware's code and constants must be, at the end of each power-on, as they were
-    /// loaded.
+    /// At the end of each power-on, the firmware's code and constants must be unchanged.
     #[serde(default)]
     pub intact: bool,
-    /// The firmware overwrites what it takes for free before it saves it: what is
-    /// in use after all shows in the guest.
+    /// The firmware overwrites pages that it considers free before it saves the machine. The guest
+    /// then notices a page that was in use.
     #[serde(default)]
     pub poison_free: bool,
-    /// The guest is Linux, its free pages are left out, and what is saved is at
-    /// most so many times what its kernel calls used just before.
+    /// The guest is Linux, and its free pages are left out. The saved bytes are at most this many
+    /// times the memory that its kernel called used before the sleep.
     pub saved_ratio: Option<f64>,
-    /// A reset ends QEMU instead of starting the machine again.
+    /// A reset ends QEMU instead of restarting the machine.
     #[serde(default)]
     pub exit_on_reset: bool,
-    /// Short for steps: so many sleeps, then success.
+    /// Stands for steps: this number of sleeps, and then success.
     pub sleeps: Option<u32>,
-    /// What is done with the machine, one after the other.
+    /// The steps, in order.
     #[serde(default)]
     pub steps: Vec<Step>,
-    /// Those of its trials that `make test` runs, as `MACHINE/HARTS/MEMORY`; the
-    /// others are `make test-long`'s. Unset: all.
+    /// The trials that `make test` runs, as `MACHINE/HARTS/MEMORY`. The others are left to `make
+    /// test-long`. Unset: all.
     pub often: Option<Vec<String>>,
-    /// Its first step, a sleep, is not what it tests: it is carried out once for all
-    /// trials that begin with it on the same machine, and each has a copy.
+    /// The first step is a sleep that the row does not test. It is run once for all trials that
+    /// begin with it on the same machine, and each trial gets a copy.
     #[serde(default)]
     pub prepared: bool,
-    /// Its machines wait most of the time, for alarms or keys: two of them share a core.
+    /// The row's machines wait most of the time, for alarms or keys. Two of them share a core.
     #[serde(default)]
     pub waits: bool,
-    /// Seconds that a power-on may last.
+    /// Time limit of a power-on, in seconds.
     #[serde(default = "default_timeout")]
     pub timeout_s: u64,
 }
 
 impl Row {
-    /// What runs at a power-on if that boots cold.
+    /// The guest of a power-on, if it boots cold.
     #[must_use]
     pub fn guest_of(&self, on: &PowerOn) -> Guest {
         on.guest.unwrap_or(self.guest)
     }
 
-    /// Its command line; for Linux, what is added to it.
+    /// The command line of a power-on. For Linux, words that are added to it.
     #[must_use]
     pub fn words_of<'a>(&'a self, on: &'a PowerOn) -> &'a str {
         match (&on.words, on.guest) {
@@ -195,24 +194,24 @@ fn default_timeout() -> u64 {
     300
 }
 
-/// What runs on the machine.
+/// A guest.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guest {
-    /// `tests/kernel`.
+    /// The test kernel (`tests/kernel`).
     Kernel,
-    /// Debian, with the cycle test as its init.
+    /// Debian with the cycle test as its init.
     Linux,
-    /// Debian, with the snapshot test as its init.
+    /// Debian with the snapshot test as its init.
     LinuxSnapshot,
-    /// Debian, with work on its disk and its network as its init
+    /// Debian with an init that works on its disk and its network
     /// (`guest/overlay/usr/local/lib/poorwill/work`).
     LinuxWork,
     /// A Linux without a root file system, which tests itself (`guest/tiny/init`).
     LinuxTiny,
     /// U-Boot.
     UBoot,
-    /// Nothing: the firmware has no next stage.
+    /// None: the firmware has no next stage.
     Nothing,
 }
 
@@ -220,110 +219,106 @@ pub enum Guest {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Step {
-    /// The machine is switched on, and ends somehow.
+    /// The machine is switched on, and must end in a given way.
     PowerOn(Box<PowerOn>),
-    /// The machine sleeps and wakes (`case=endure`), and its power is cut at
-    /// random moments.
+    /// The machine sleeps and wakes (`case=endure`), and its power is cut at random moments.
     Cuts {
-        /// So many times, in about half as many power-ons more.
+        /// The number of cuts. About half that number of other power-ons come in between.
         cuts: u32,
-        /// Chooses the moments; else random.
+        /// The seed that chooses the moments. Unset: a random one.
         seed: Option<u64>,
     },
-    /// The sleep area of the last disk is configured while the machine is off.
+    /// The sleep area of the last disk is configured, with the machine off.
     Configure {
-        /// How.
+        /// The new settings.
         configure: Sleeping,
     },
-    /// The medium is damaged while the machine is off.
+    /// The medium is damaged, with the machine off.
     Damage {
-        /// What of it.
+        /// The damage.
         damage: Damage,
     },
-    /// Somebody has the machine's disk, or its flash, in hands while it is off.
+    /// An attacker changes the machine's disk or its flash, with the machine off.
     Tamper {
-        /// What they do.
+        /// The change.
         tamper: Tamper,
     },
-    /// Somebody has the machine's memory in hands while it is off, which outlives the power.
+    /// The persistent memory is changed or checked, with the machine off.
     Memory {
-        /// What they do.
+        /// The change or the check.
         memory: OnMemory,
     },
-    /// The snapshot on the last disk is managed while the machine is off
-    /// (`poorwill area`).
+    /// The snapshot on the last disk is managed (`poorwill area`), with the machine off.
     Snapshot {
-        /// What is done with it.
+        /// The action.
         snapshot: Managing,
     },
 }
 
-/// What is done with a snapshot.
+/// An action on a snapshot.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Managing {
-    /// It is deleted, and the machine's flash forgets it.
+    /// It is deleted, also from the vault in the machine's flash.
     Delete,
-    /// It is exported, and imported on a second machine, with which the trial goes
-    /// on: new flash, and a disk that is a copy but for its sleep area, a new one.
+    /// It is exported, and imported on a second machine, with which the trial continues. That has a
+    /// new flash, and a copy of the disk with a new sleep area.
     Move,
 }
 
-/// What somebody does to a machine that is off.
+/// An attack on a machine that is off.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tamper {
     /// The last disk is copied.
     Copy,
-    /// The copy is put in the place of the last disk.
+    /// The copy replaces the last disk.
     PutBack,
-    /// The sleep area is copied to a new disk of the same kind, which takes the
-    /// place of the last one.
+    /// The sleep area is copied to a new disk of the same kind, which replaces the last disk.
     OtherDisk,
-    /// The disk is moved to a machine that has slept too, with a key of its
-    /// own.
+    /// The disk is moved to another machine, which has slept and has its own key.
     OtherMachine,
-    /// The disk is moved to a machine that is new.
+    /// The disk is moved to a new machine.
     NewMachine,
     /// The key is erased.
     EraseKey,
-    /// The machine's flash is given to somebody who uses its beginning alone, as UEFI does
-    /// for its variables; the vault, if there is one, is gone.
+    /// Another program, such as UEFI for its variables, writes to the start of the flash. The
+    /// vault, if there is one, is erased.
     OthersFlash,
-    /// The flash still holds what that one has written, and nothing more.
+    /// The flash must still contain what that program has written, and nothing else.
     CheckOthersFlash,
-    /// What the vault counts can be read no more.
+    /// The vault's counts become unreadable.
     DamageVault,
-    /// A plain image is put in the place of the sealed one: the seal's mark is
-    /// taken off, and the checksum made to fit.
+    /// A plain image replaces the sealed one: the seal is removed from its header, and the checksum
+    /// is corrected.
     Unseal,
 }
 
-/// What somebody does to the memory of a machine that is off.
+/// A change or a check of the memory of a machine that is off.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnMemory {
     /// All of it is copied.
     Copy,
-    /// The copy is put in its place.
+    /// The copy replaces the memory.
     PutBack,
-    /// One bit of a part of a cut's record is turned over.
+    /// One bit in a part of a cut's record is inverted.
     FlipPart,
-    /// One bit of its commit line.
+    /// One bit in the commit line of a cut's record is inverted.
     FlipCommit,
-    /// Likewise, and the line's checksum is made to fit.
+    /// The same, and the line's checksum is corrected.
     ForgeCommit,
-    /// What stands for the wear registers of its controller holds something.
+    /// Values are set in the memory that stands for the memory controller's wear registers.
     SetWear,
-    /// It is lost with the power.
+    /// The wear registers are lost with the power.
     LoseWear,
-    /// It holds what it held.
+    /// The wear registers must have the values that were set.
     CheckWear,
-    /// The controller tells of an error.
+    /// The memory controller reports an error.
     TellError,
 }
 
-/// How a machine is to sleep (`poorwill area set`).
+/// Sleep settings (`poorwill area set`).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sleeping {
@@ -331,16 +326,16 @@ pub struct Sleeping {
     pub mode: Option<String>,
     /// Milliseconds after which a staged sleep is saved.
     pub delay_ms: Option<u64>,
-    /// The next sleep is kept as a snapshot of this name.
+    /// The name under which the next sleep is kept as a snapshot.
     pub next_snapshot: Option<String>,
-    /// After how many failed wakes in a row that is given up; 0: never.
+    /// Failed wakes in a row after which the snapshot wakes no more; 0: no limit.
     pub snapshot_tries: Option<u32>,
-    /// How long a key is waited for, in ms.
+    /// Time that a power-on waits for a key, in ms.
     pub snapshot_key_ms: Option<u32>,
 }
 
-/// A place of the sleep area. Before the first sleep, only the record and the
-/// header have one: those of the first slot.
+/// A place in the sleep area. Before the first sleep there are only the record and the header of
+/// the first slot.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -360,19 +355,19 @@ pub enum Place {
     DataEnd,
 }
 
-/// What is done to the last disk while the machine is off.
+/// Damage to the last disk, with the machine off.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Damage {
     /// The disk ends in the middle of the image's data.
     Truncate,
-    /// The image's data is overwritten with zeros, all of it.
+    /// All of the image's data is overwritten with zeros.
     ZeroData,
     /// The whole sleep area is overwritten with random bytes.
     RandomArea,
     /// Both copies of the partition table are overwritten with zeros.
     NoTable,
-    /// One bit of a place is turned over.
+    /// One bit of a place is inverted.
     #[serde(untagged)]
     Flip(Place),
 }
@@ -381,23 +376,23 @@ pub enum Damage {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// What fails.
+    /// The operation that fails.
     pub on: Operation,
-    /// Only where this lies; else anywhere.
+    /// The place at which it fails. Unset: anywhere.
     pub at: Option<Place>,
-    /// The so-many-th, counted from 1 and from power-on; else every one.
+    /// The occurrence that fails, counted from 1 since power-on. Unset: each one.
     pub nth: Option<u32>,
 }
 
-/// What fails.
+/// An operation of a disk.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// Reading.
+    /// A read.
     Read,
-    /// Writing.
+    /// A write.
     Write,
-    /// Flushing the write cache.
+    /// A flush of the write cache.
     Flush,
 }
 
@@ -405,12 +400,12 @@ pub enum Operation {
 ///
 /// # Errors
 ///
-/// A field that is missing, unknown, or of another type.
+/// A field is missing, unknown, or of another type.
 pub fn load_plan() -> anyhow::Result<Plan> {
     read(include_str!("../plan.toml")).context("tests/plan.toml")
 }
 
-/// Completes each row from the plan's `defaults`.
+/// Parses the plan, and completes each row from its `defaults`.
 fn read(text: &str) -> anyhow::Result<Plan> {
     let mut plan: toml::Table = text.parse()?;
     let defaults = plan.remove("defaults").context("no defaults")?;

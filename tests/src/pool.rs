@@ -1,5 +1,5 @@
-//! `tools/pool` against an archive that loses connections, files and bytes. The
-//! archive is a server of this test's, which apt is told to use.
+//! Tests `tools/pool` with an archive that loses connections, files and bytes. The archive is a
+//! server in this test, and apt uses it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,18 +12,18 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// How many packages the lock has: several connections' worth.
+/// Number of packages in the lock: enough for several connections.
 const PACKAGES: usize = 24;
 
-/// What is wrong with the archive.
+/// A fault of the archive.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
-    /// Every third answer ends half-way, with its connection.
+    /// Every third answer ends in the middle, and so does its connection.
     Breaks,
-    /// One package has other bytes than the lock says.
+    /// One package has other bytes than the lock demands.
     Changed(&'static str),
-    /// One package is not there.
+    /// One package is missing.
     Lost(&'static str),
 }
 
@@ -49,7 +49,7 @@ impl Archive {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let count = Arc::clone(&count);
-                // A client that goes away ends its connection, not the test.
+                // A client that disconnects ends its connection, not the test.
                 thread::spawn(move || drop(serve(&stream.unwrap(), fault, &count)));
             }
         });
@@ -118,7 +118,7 @@ fn sha256(bytes: &[u8], scratch: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()[..64].to_owned()
 }
 
-/// A cache, a lock and an apt of its own that knows only `archive`.
+/// A cache and a lock, with an apt that knows only `archive`.
 struct Place {
     folder: TempDir,
 }
@@ -160,7 +160,7 @@ impl Place {
             .unwrap()
     }
 
-    /// Packages that are there and whole.
+    /// The number of packages that are complete.
     fn whole(&self) -> usize {
         let pool = self.folder.path().join("cache/pool");
         let is_whole = |name: &String| {

@@ -1,4 +1,4 @@
-//! Machines whose power fails: QEMU under the plugin, and what that tells.
+//! Machines whose power fails: runs QEMU under the plugin, and checks the plugin's report.
 
 use std::fs;
 use std::ops::Range;
@@ -12,20 +12,20 @@ use crate::plan::{PowerOn, WrittenBackBy};
 /// QEMU's exit status when the hold-up ran out.
 pub(crate) const LOST: i32 = poorwill_plugin::CUT;
 
-/// What the test kernel names machine mode's memory by.
+/// Start of the test kernel's text about machine mode's memory.
 const KEPT: &str = "machine mode's memory: ";
 
-/// The file that is the machine's memory.
+/// The file that backs the machine's memory.
 pub(crate) fn memory(folder: &Path) -> PathBuf {
     folder.join("ram")
 }
 
-/// QEMU's arguments for the plugin, where idle harts wait `grace_us` microseconds for devices.
-/// With none runs repeat to the instruction, unless their power fails by the socket `supply`.
+/// QEMU's arguments for the plugin. Idle harts wait `grace_us` microseconds for devices. With 0,
+/// runs repeat to the instruction, except for a power failure by the socket `supply`.
 ///
 /// # Errors
 ///
-/// The firmware has no such instant.
+/// The firmware has no code for the instant.
 pub(crate) fn arguments(
     plugin: &Path,
     firmware: &Path,
@@ -71,13 +71,13 @@ fn report(folder: &Path) -> PathBuf {
     folder.join("power.json")
 }
 
-/// What Linux names a range by that is reserved.
+/// Start of Linux's lines about reserved ranges.
 const RESERVED: &str = "OF: reserved mem: ";
 
-/// What it calls machine mode's.
+/// Part of Linux's lines about machine mode's ranges.
 const OURS: &str = " poorwill@";
 
-/// The ranges of machine mode's memory, if the guest names them.
+/// The ranges of machine mode's memory; `None`: the guest does not print them.
 pub(crate) fn kept(lines: &[&str]) -> Option<Vec<Range<u64>>> {
     if let Some((_, list)) = lines.iter().find_map(|line| line.split_once(KEPT)) {
         let ranges = list.trim_matches(['[', ']']).split(", ");
@@ -85,23 +85,23 @@ pub(crate) fn kept(lines: &[&str]) -> Option<Vec<Range<u64>>> {
     }
     let ours = lines.iter().filter(|line| line.contains(OURS));
     let ours = ours.filter_map(|line| line.split_once(RESERVED)?.1.split_once(' '));
-    // Linux names the last byte, not the one behind it.
+    // Linux prints the address of the last byte.
     let ours = ours.map(|(text, _)| range(text).map(|range| range.start..range.end + 1));
     let ours: Vec<_> = ours.collect::<Option<_>>()?;
     (!ours.is_empty()).then_some(ours)
 }
 
-/// Two hexadecimal numbers with dots between, as Rust and Linux print ranges.
+/// Two hexadecimal numbers with dots in between, as Rust and Linux print ranges.
 fn range(text: &str) -> Option<Range<u64>> {
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let (start, end) = text.split_once("..")?;
     Some(number(start)?..number(end)?)
 }
 
-/// Checks that nothing was lost when the guest switched the power off but of machine mode's
-/// own memory, `kept`, which a power-on makes anew, or checks; and that it was written back by
-/// what `on` says. Returns the instructions that the longest hart has executed since the line
-/// was raised; `None` where it was not, and did not have to be.
+/// Checks a power-off by the guest. Lost lines must be in machine mode's own memory, `kept`, which
+/// a power-on fills again or checks. Lines must have been written back as `on` requires. Returns
+/// the instructions of the longest hart since the signal; `None`: there was no signal, and it was
+/// not required.
 pub(crate) fn check(
     folder: &Path,
     kept: &[Range<u64>],
@@ -110,19 +110,22 @@ pub(crate) fn check(
     let report = fs::read(report(folder)).context("the plugin's report")?;
     let report: Report = serde_json::from_slice(&report)?;
     let lines = report.lines.context("the plugin models no caches")?;
-    ensure!(report.end == End::PowerOff, "the power went by itself");
+    ensure!(
+        report.end == End::PowerOff,
+        "the hold-up ended before the machine was switched off"
+    );
     ensure!(
         report.unknown_accesses == 0,
-        "{} accesses that the plugin has not seen",
+        "the plugin missed {} accesses",
         report.unknown_accesses
     );
     ensure!(
         report.rose_again == on.fails_again.is_some(),
-        "the line has not risen again"
+        "the power-fail line has not risen again"
     );
     ensure!(
         !kept.is_empty(),
-        "the guest has not named machine mode's memory"
+        "the guest did not print the ranges of machine mode's memory"
     );
     let is_kept = |address: &&u64| kept.iter().any(|range| range.contains(address));
     let of_machine_mode = lines.lost_addresses.iter().filter(is_kept).count();
@@ -146,11 +149,11 @@ pub(crate) fn check(
     );
     let since = report.harts.iter().filter_map(|hart| hart.since_signal);
     let since = since.max();
-    // A guest may sleep before a random instant, or where none was chosen.
+    // A guest may sleep before a random instant, or there is no instant.
     let arguments = on.plugin.as_deref().unwrap_or_default();
     ensure!(
         since.is_some() || !arguments.contains("signal-"),
-        "the line was not raised"
+        "the power-fail line was not raised"
     );
     Ok(since)
 }

@@ -1,4 +1,4 @@
-//! Machines that sleep, each made once for all the trials that begin with it.
+//! Sleeping machines, each of which is made once for all trials that begin with it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,20 +11,19 @@ use tempfile::TempDir;
 
 use crate::expand::Trial;
 
-/// What such machines keep without power, until the run ends.
+/// The files of such machines, kept until the run ends.
 #[derive(Debug, Default)]
 pub struct Prepared(Mutex<BTreeMap<String, Arc<Mutex<Option<TempDir>>>>>);
 
 impl Prepared {
-    /// Puts into `folder` what is there after the trial's first step, of which
-    /// `first_step` carries out one in `folder` if none has been before. A first step
-    /// that fails is the next trial's to try.
+    /// Fills `folder` with the files after the trial's first step. If no trial has run this step
+    /// yet, `first_step` runs it in `folder`. If it fails, the next trial tries again.
     ///
-    /// Nobody may have a turn on the cores here, as others wait for `first_step`.
+    /// The caller must not have a turn on the cores, since other trials wait here for `first_step`.
     ///
     /// # Errors
     ///
-    /// Those of `first_step`, and of copying.
+    /// Errors of `first_step`, and of copying.
     pub fn begin(
         &self,
         trial: &Trial,
@@ -47,7 +46,8 @@ impl Prepared {
     }
 }
 
-/// All that decides what is there after the first step: alike for trials alike in it.
+/// All settings that determine the result of the first step, as a key: trials with equal keys share
+/// it.
 fn start_of(trial: &Trial) -> String {
     let row = &trial.row;
     let machine = (
@@ -65,7 +65,7 @@ fn start_of(trial: &Trial) -> String {
     )
 }
 
-/// Copies the files of a folder, with their holes.
+/// Copies the files of a folder. Holes stay holes.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(from)? {
         let file = entry?.path();
@@ -119,7 +119,7 @@ mod tests {
         let folder = work.path().join("trial");
         fs::create_dir(&folder).unwrap();
         let trial = trial("damaged-map/aia/2/256M");
-        let fails = || anyhow::bail!("it does not sleep");
+        let fails = || anyhow::bail!("the machine does not sleep");
         assert!(prepared.begin(&trial, &folder, fails).is_err());
         let mut done = false;
         let sleeps = || {

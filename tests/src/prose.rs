@@ -1,5 +1,5 @@
-//! The project's prose, sentence by sentence: docs, comments of the product, and its
-//! messages. The house's tests judge it, and `make sentences` draws from it.
+//! The project's prose, sentence by sentence: its docs, and the comments and messages of the
+//! product. The house tests judge it, and `make sentences` draws from it.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,33 +8,33 @@ use std::{fs, io};
 
 use regex_lite::Regex;
 
-/// The text in which a sentence is.
+/// The kind of text that contains a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A page of the documentation.
     Doc,
     /// A comment of the product.
     Comment,
-    /// A string of the product with several words.
+    /// A string of the product with at least three words.
     Message,
 }
 
-/// One sentence.
+/// A sentence with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// The file, within the repository.
+    /// Path of the file in the repository.
     pub file: String,
     /// The line at which its paragraph begins.
     pub line: usize,
-    /// The text that it is part of.
+    /// The kind of text that contains it.
     pub kind: Kind,
-    /// Its words. Code is as it stands, and the addresses of links are left out.
+    /// Its words. Code is unchanged, and the addresses of links are left out.
     pub text: String,
 }
 
 impl Sentence {
-    /// The words of its longest part: a colon or a semicolon ends a part, and code between
-    /// backticks counts as one word.
+    /// The number of words in its longest part. A colon or a semicolon ends a part, and code
+    /// between backticks counts as one word.
     #[must_use]
     pub fn words(&self) -> usize {
         let mut outside = String::new();
@@ -53,7 +53,7 @@ impl Sentence {
     }
 }
 
-/// A string literal of Rust, within a line.
+/// A string literal of Rust, in one line.
 static STRING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\.)*)""#).expect("a pattern"));
 
@@ -64,7 +64,7 @@ static LINK_ADDRESS: LazyLock<Regex> =
 /// A paragraph: the line at which it begins, and its text.
 type Paragraph = (usize, String);
 
-/// All sentences of the repository's docs and product.
+/// All sentences of the docs and the product.
 ///
 /// # Errors
 ///
@@ -75,7 +75,7 @@ pub fn sentences(root: &Path) -> io::Result<Vec<Sentence>> {
         let Some(kind) = kind_of(&file) else {
             continue;
         };
-        // A file that was removed and not committed yet is still listed.
+        // git also lists a file whose removal is not committed yet.
         let Ok(text) = fs::read_to_string(root.join(&file)) else {
             continue;
         };
@@ -102,7 +102,7 @@ pub(crate) fn sentences_of(file: &str, kind: Kind, text: &str) -> Vec<Sentence> 
     all
 }
 
-/// The files that git knows.
+/// The files in git's index.
 ///
 /// # Errors
 ///
@@ -121,8 +121,8 @@ pub(crate) fn files(root: &Path) -> io::Result<Vec<String>> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// What a file's prose is; `None` for files that this module does not read: tests, the
-/// history, licences and data.
+/// The kind of a file's prose; `None`: the file is not read, as it is a test, the changelog, a
+/// licence or data.
 fn kind_of(file: &str) -> Option<Kind> {
     let is_test = |part: &str| part == "tests" || part == "fuzz" || part.starts_with("fake");
     if file.split('/').any(is_test) || file.ends_with("/tests.rs") {
@@ -138,7 +138,7 @@ fn kind_of(file: &str) -> Option<Kind> {
     }
 }
 
-/// The paragraphs of a page: headings, list items and paragraphs, but no code and no tables.
+/// The paragraphs of a page, with its headings and list items, but without code and tables.
 fn of_page(text: &str) -> Vec<Paragraph> {
     let mut all = Vec::new();
     let mut current: Option<Paragraph> = None;
@@ -165,7 +165,7 @@ fn of_page(text: &str) -> Vec<Paragraph> {
     all
 }
 
-/// Comments and messages of a source, up to its tests.
+/// The comments and messages of a source file, without its unit tests.
 fn of_source(file: &str, text: &str) -> Vec<(Kind, Paragraph)> {
     let is_rust = file.ends_with(".rs");
     let marks: &[&str] = match is_rust || file.ends_with(".S") || file.ends_with(".ld") {

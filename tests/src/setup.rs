@@ -1,4 +1,4 @@
-//! What the trials need and do not make themselves.
+//! Finds the programs and files that the trials need.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,15 @@ use poorwill_machine::paths::{self, Kernel, Tiny};
 use crate::expand::Trial;
 use crate::plan::{Guest, Step};
 
-/// Programs and files, each of them there or with the reason why not.
+/// Programs and files. Each is present, or has the reason why it is not.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The emulator.
     pub qemu: Result<Qemu, String>,
     /// The firmware under test.
     pub firmware: Result<PathBuf, String>,
-    /// The same, but it overwrites what it takes for free (`poison-free`).
+    /// The firmware under test, built so that it overwrites pages that it considers free
+    /// (`poison-free`).
     pub poisoning: Result<PathBuf, String>,
     /// The test kernel.
     pub kernel: Result<PathBuf, String>,
@@ -23,21 +24,21 @@ pub struct Setup {
     pub loader: Result<PathBuf, String>,
     /// The plugin for QEMU.
     pub plugin: Result<PathBuf, String>,
-    /// Debian.
+    /// The Debian guest.
     pub linux: Result<paths::Guest, String>,
-    /// Debian under the kernel of its backports.
+    /// The Debian guest with the backports' kernel.
     pub backports: Result<paths::Guest, String>,
     /// U-Boot.
     pub u_boot: Result<PathBuf, String>,
-    /// Where disks and logs go.
+    /// The folder for disks and logs.
     pub work: Result<PathBuf, String>,
 }
 
-/// The package `u-boot-qemu`'s, for S-mode.
+/// U-Boot for S-mode, from the package `u-boot-qemu`.
 const U_BOOT: &str = "/usr/lib/u-boot/qemu-riscv64_smode/uboot.elf";
 
 impl Setup {
-    /// Looks for everything.
+    /// Searches for each program and file.
     #[must_use]
     pub fn find() -> Self {
         Self {
@@ -56,7 +57,7 @@ impl Setup {
         }
     }
 
-    /// Everything that is missing.
+    /// The reasons for all that is missing.
     #[must_use]
     pub fn missing(&self) -> Vec<&str> {
         [
@@ -76,11 +77,11 @@ impl Setup {
         .collect()
     }
 
-    /// The firmware that a trial runs.
+    /// The firmware for a trial.
     ///
     /// # Errors
     ///
-    /// Why it is not there.
+    /// The firmware is missing, for this reason.
     pub fn firmware_for(&self, trial: &Trial) -> &Result<PathBuf, String> {
         match trial.row.poison_free {
             true => &self.poisoning,
@@ -88,11 +89,11 @@ impl Setup {
         }
     }
 
-    /// The Linux that a trial runs.
+    /// The Linux guest for a trial.
     ///
     /// # Errors
     ///
-    /// Why it is not there.
+    /// The guest is missing, for this reason.
     pub fn linux_for(&self, trial: &Trial) -> &Result<paths::Guest, String> {
         match trial.row.kernel {
             Kernel::Stock => &self.linux,
@@ -100,23 +101,23 @@ impl Setup {
         }
     }
 
-    /// The same without a root file system.
+    /// The Linux guest without a root file system for a trial.
     ///
     /// # Errors
     ///
-    /// Why it is not there.
+    /// The guest is missing, for this reason.
     pub fn tiny_for(&self, trial: &Trial) -> Result<Tiny, String> {
         Tiny::find(trial.row.kernel).map_err(|error| error.to_string())
     }
 
-    /// Whether what a trial lacks is a kernel that archives drop after some weeks: then
-    /// it is passed over, by name, even where all else must be there.
+    /// Whether only a backports kernel is missing, which archives drop after some weeks. The trial
+    /// is then skipped with a message, even with `--strict`.
     #[must_use]
     pub fn is_gone(&self, trial: &Trial) -> bool {
         trial.row.kernel == Kernel::Backports && self.backports.is_err()
     }
 
-    /// What keeps a trial from running.
+    /// Why a trial cannot run; `None`: it can.
     #[must_use]
     pub fn missing_for(&self, trial: &Trial) -> Option<&str> {
         let missing_guest = |guest| match guest {
@@ -156,7 +157,7 @@ fn poisoning() -> Result<PathBuf, String> {
     )
 }
 
-/// A file that the Makefile builds.
+/// A file that the Makefile builds, or the reason why it is missing.
 fn built(name: &str, help: &str) -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build");
     file(&folder.join(name), help)
@@ -172,7 +173,7 @@ fn kernel() -> Result<PathBuf, String> {
 }
 
 fn file(path: &Path, help: &str) -> Result<PathBuf, String> {
-    // QEMU is started elsewhere, and a shorter name is easier to read.
+    // An absolute path, since QEMU runs in another folder; a canonical one is easier to read.
     match path.canonicalize() {
         Ok(path) if path.is_file() => Ok(path),
         _ => Err(format!("no {}: {help}", path.display())),

@@ -1,4 +1,4 @@
-//! What is done with a machine's snapshot while the machine is off.
+//! Actions on a machine's snapshot while the machine is off.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::disks::{TrialDisk, copy_part};
 use crate::plan::Managing;
 use crate::tamper;
 
-/// Does so to the snapshot on `disk`, whose machine may have `flash`.
+/// Applies an action to the snapshot on `disk`. Its machine may have `flash`.
 pub(crate) fn apply(
     managing: Managing,
     disk: &TrialDisk,
@@ -23,7 +23,7 @@ pub(crate) fn apply(
     }
 }
 
-/// Has the disk and the flash be those of a second machine, with the same snapshot.
+/// Replaces disk and flash by those of a second machine, and imports the snapshot there.
 fn change_machines(disk: &TrialDisk, flash: Option<&Path>) -> anyhow::Result<()> {
     let exported = disk.file.with_extension("snapshot");
     let second = disk.file.with_extension("second");

@@ -1,5 +1,5 @@
-//! The stacks on which harts stop: how much of them was used, which nothing on the machine
-//! could tell.
+//! Measures how much of the stacks for Stop was used, in the machine's memory file. The machine
+//! itself cannot report it after a cut.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,19 +10,19 @@ use poorwill_machine::cut::look;
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_sleep::cut::Layout;
 
-/// Bytes of a stack, behind the record (`riscv/firmware/src/cut/record.rs`).
+/// Bytes of a stack. The stacks follow the record (`riscv/firmware/src/cut/record.rs`).
 const STACK: usize = 10 * size_of::<Page>();
 
-/// Bytes that must be left: what a rarer way through Stop may need beside the usual ones.
+/// Bytes that must stay free, for a rarer path through Stop.
 const LEFT: usize = 4 << 10;
 
-/// The most bytes of a stack that any hart has used since the memory was new; `None` where no
-/// cut is in memory. With a vault the lowest 8 KiB tell nothing: a key is used there, and they
-/// are cleared behind it.
+/// The most bytes of a stack that a hart has used since the memory was new; `None`: there is no cut
+/// in memory. With a vault, the lowest 8 KiB are not measured: a key is used there, and they are
+/// cleared after it.
 ///
 /// # Errors
 ///
-/// Too few were left.
+/// Fewer bytes are free than must be.
 pub(crate) fn check(memory: &Path) -> anyhow::Result<Option<usize>> {
     let records = look(memory)?;
     let Some(record) = records.iter().find(|record| record.is_committed()) else {
@@ -45,7 +45,7 @@ pub(crate) fn check(memory: &Path) -> anyhow::Result<Option<usize>> {
     Ok(Some(most))
 }
 
-/// How far down a stack was written to that was all zeros.
+/// Bytes of a stack that were written to, from its top. The stack was all zeros.
 fn used(stack: &[u8]) -> usize {
     let untouched = stack.iter().take_while(|byte| **byte == 0).count();
     stack.len() - untouched

@@ -1,4 +1,4 @@
-//! What somebody does who has a machine's disk or its flash in hands.
+//! Attacks on a machine's disk or flash.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -11,14 +11,13 @@ use crate::damage::{self, Found};
 use crate::disks::{TrialDisk, copy_part};
 use crate::plan::Tamper;
 
-/// The second bank of a `virt` machine's flash: so many bytes, each all ones.
+/// Bytes of the second flash of a `virt` machine. An erased byte is 0xff.
 pub(crate) const VAULT_BYTES: u32 = 32 << 20;
 
-/// Bytes of the vault's part of it.
+/// Bytes of the vault's part of the flash.
 const PART_BYTES: u32 = BLOCKS * (256 << 10);
 
-/// Does so to a machine's disk, or to its flash. `make` makes a new disk of the same
-/// kind.
+/// Applies an attack to a machine's disk or its flash. `make` creates a new disk of the same kind.
 pub(crate) fn apply(
     tamper: Tamper,
     disk: Option<&TrialDisk>,
@@ -64,7 +63,7 @@ fn apply_to_flash(tamper: Tamper, flash: &Path) -> anyhow::Result<()> {
         Tamper::CheckOthersFlash => {
             ensure!(
                 fs::read(flash)? == others(),
-                "somebody else's flash was written to"
+                "the firmware wrote to another program's flash"
             );
         }
         Tamper::EraseKey => vault(flash)?.erase_key()?,
@@ -74,12 +73,12 @@ fn apply_to_flash(tamper: Tamper, flash: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the vault lies in the flash.
+/// The vault's range in the flash.
 pub(crate) fn vault_range() -> Range<u32> {
     VAULT_BYTES - PART_BYTES..VAULT_BYTES
 }
 
-/// Has a half of the vault say no more than that it is one.
+/// Damages half of the vault: only its header stays.
 fn damage_vault(flash: &Path) -> anyhow::Result<()> {
     let mut bytes = fs::read(flash)?;
     let header = b"PWVAULT\0";
@@ -87,7 +86,7 @@ fn damage_vault(flash: &Path) -> anyhow::Result<()> {
         .windows(header.len())
         .position(|window| window == header);
     let behind = found.context("there is no vault")? + 18;
-    // Whole words, which the map would have to read.
+    // The damage begins at a whole word.
     let behind = behind.next_multiple_of(4);
     bytes[behind..behind + 512].fill(0);
     Ok(fs::write(flash, bytes)?)
@@ -98,7 +97,7 @@ pub(crate) fn erased() -> Vec<u8> {
     vec![0xff; VAULT_BYTES as usize]
 }
 
-/// The contents of a flash that somebody uses the beginning of.
+/// The contents of a flash whose start another program uses.
 fn others() -> Vec<u8> {
     let mut bytes = erased();
     bytes[..0x48].fill(0x5a);
@@ -111,11 +110,11 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(copy_part(&from, &to, 0..end)?)
 }
 
-/// Copies the sleep area to a new disk, which is laid out alike.
+/// Copies the sleep area to a new disk with the same partitions.
 fn copy_area(disk: &TrialDisk, new: &TrialDisk) -> anyhow::Result<()> {
     let area = Found::on(&disk.file, disk.block_bytes())?.area();
     let new_area = Found::on(&new.file, new.block_bytes())?.area();
-    ensure!(area == new_area, "the new disk is laid out otherwise");
+    ensure!(area == new_area, "the new disk has other partitions");
     let from = File::open(&disk.file)?;
     let to = File::options().write(true).open(&new.file)?;
     Ok(copy_part(&from, &to, area)?)

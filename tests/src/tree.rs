@@ -1,11 +1,11 @@
-//! Device trees that are damaged.
+//! Damages device trees.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
 
-/// Damages the tree in `file` where the node of that name begins.
+/// Damages the device tree in `file` at the start of the node with that name.
 pub(crate) fn damage(file: &Path, node: &str) -> anyhow::Result<()> {
     let mut tree = fs::read(file)?;
     let begin = [&1_u32.to_be_bytes(), node.as_bytes(), &[0]].concat();

@@ -1,4 +1,4 @@
-//! Carrying out one trial.
+//! Runs one trial.
 
 mod assemble;
 mod follow;
@@ -28,14 +28,14 @@ use crate::snapshot;
 use crate::soak::Soak;
 use crate::tamper;
 
-/// Junk that is loaded as an initrd: what a wake must zero.
+/// Length of the junk that is loaded as an initrd, and that a wake must clear.
 const JUNK_BYTES: usize = 3 << 20;
 
-/// Carries out a trial in a folder of its own, which stays if it fails.
+/// Runs a trial in a folder of its own, which stays if the trial fails.
 ///
 /// # Errors
 ///
-/// What went otherwise than planned, with what helps to find out why.
+/// The difference from the plan, with facts that help to find its cause.
 pub fn run_trial(
     trial: &Trial,
     setup: &Setup,
@@ -72,8 +72,8 @@ pub fn run_trial(
     }
 }
 
-/// Removes what earlier failures of the same trial left, but not what a runner
-/// that is still there works with.
+/// Removes files of earlier failures of the same trial. Folders that another test process uses
+/// stay.
 fn remove_old(work: &Path, folder: &Path) -> anyhow::Result<()> {
     let (Some(stem), Ok(entries)) = (folder.file_stem(), fs::read_dir(work)) else {
         return Ok(());
@@ -99,15 +99,15 @@ struct Run<'a> {
     prepared: &'a Prepared,
     folder: &'a Path,
     disks: Vec<TrialDisk>,
-    /// The machine slept in the last power-on, and its image is untouched.
+    /// Whether the machine slept in the last power-on, and its image was not changed since.
     asleep: bool,
-    /// The ranges of machine mode, once the guest has named them.
+    /// The ranges of machine mode's memory, after the guest has printed them.
     kept: Vec<Range<u64>>,
-    /// Lines of which [`PowerOn::differ`] and [`PowerOn::repeats`] speak.
+    /// Lines for [`PowerOn::differ`] and [`PowerOn::repeats`].
     seen: BTreeSet<String>,
-    /// One of them has come twice.
+    /// Whether one of these lines has come twice.
     is_repeated: bool,
-    /// Of which [`PowerOn::grows`] speaks.
+    /// Numbers for [`PowerOn::grows`].
     counts: Counts,
 }
 
@@ -132,7 +132,7 @@ impl Run<'_> {
         self.carry_out(&trial.steps[done..], done)
     }
 
-    /// Carries out steps, before which there are `done` others.
+    /// Runs `steps`. `done` is the number of the steps before them.
     fn carry_out(&mut self, steps: &[Step], done: usize) -> anyhow::Result<()> {
         for (number, step) in steps.iter().enumerate() {
             let number = done + number + 1;
@@ -206,7 +206,7 @@ impl Run<'_> {
         tamper::apply(tamper, self.disks.last(), &self.vault(), make)
     }
 
-    /// What stands for the contents of the last disk, if it is `wanted`.
+    /// A hash of the last disk's contents, if it is `wanted`.
     fn contents_if(&self, wanted: bool) -> anyhow::Result<Option<u64>> {
         if !wanted {
             return Ok(None);
@@ -218,7 +218,7 @@ impl Run<'_> {
         self.folder.join("vault")
     }
 
-    /// The file that stands for the machine's memory, where that is looked at.
+    /// The file that backs the machine's memory.
     fn memory(&self) -> PathBuf {
         self.folder.join("memory")
     }
@@ -227,7 +227,7 @@ impl Run<'_> {
         self.disks.last().context("the row has no disk")
     }
 
-    /// Has the machine sleep otherwise, as `poorwill area set` does.
+    /// Changes the sleep settings, as `poorwill area set` does.
     fn configure(&self, sleeping: &Sleeping) -> anyhow::Result<()> {
         let change = Change {
             mode: sleeping.mode.as_deref().map(str::parse).transpose()?,
@@ -243,7 +243,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Cuts the machine's power so many times.
+    /// Cuts the machine's power `cuts` times.
     fn cut(&mut self, cuts: u32, seed: u64) -> anyhow::Result<()> {
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
         let soak = Soak {
@@ -261,7 +261,7 @@ impl Run<'_> {
             limit: Duration::from_secs(self.trial.row.timeout_s),
             cpu_time: self.host.cpu_time.clone(),
         };
-        // One turn for all: the cuts are aimed by time.
+        // One turn for all power-ons, since the cuts are aimed by time.
         let _turn = self.host.turn();
         let counted = soak.run(cuts, seed)?;
         println!("{}: {counted}", self.trial.name);

@@ -1,4 +1,4 @@
-//! What is foretold of images before an update, held against real ones.
+//! Compares the forecast of a wake, as before an update, with a real image.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use poorwill_machine::flash::Flash;
 
 use crate::disks::TrialDisk;
 
-/// Block length of a disk file as the host takes it, which is not told another.
+/// Block size that the host assumes for a disk file.
 const FILE_BLOCK_BYTES: u32 = 512;
 
-/// Checks that `firmware`, which has just saved its machine on one of `disks`, is said
-/// to wake it: that its manifest names all that is in its images.
+/// Checks the forecast for `firmware`, which has just saved its machine on one of `disks`. It must
+/// be a wake: the manifest must list all formats in the image.
 pub(crate) fn check(
     disks: &[TrialDisk],
     flash: Option<&Path>,
@@ -42,6 +42,9 @@ pub(crate) fn check(
         told.extend(slots.filter_map(|slot| slot.forecast));
     }
     let is_certain = !told.is_empty() && told.iter().all(|told| *told == ForecastReport::Wakes);
-    ensure!(is_certain, "the firmware that saved it: {told:?}");
+    ensure!(
+        is_certain,
+        "the forecast for the firmware that saved the image: {told:?}"
+    );
     Ok(())
 }

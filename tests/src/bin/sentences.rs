@@ -1,12 +1,12 @@
-//! `make sentences`: draws sentences at random from docs, comments and messages, so that
-//! a reader can judge the English of all of it. `COUNT=20` of them; `SEED=` repeats a draw.
+//! `make sentences`: draws sentences at random from docs, comments and messages, so that a reader
+//! can judge the project's English. `COUNT=20` is their number; `SEED=` repeats a draw.
 
 use std::env;
 use std::path::Path;
 
 use poorwill_tests::prose;
 
-/// The number that an environment variable holds.
+/// The number in an environment variable.
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
@@ -14,7 +14,7 @@ fn number(name: &str) -> Option<u64> {
 fn main() -> std::io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut all = prose::sentences(&root)?;
-    // Two words and fewer are names, not sentences.
+    // One or two words are a name and not a sentence.
     all.retain(|sentence| sentence.words() > 2);
     let seed = number("SEED").unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let mut random = fastrand::Rng::with_seed(seed);

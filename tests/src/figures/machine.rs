@@ -1,4 +1,4 @@
-//! The machine that is cut for figures, again and again from the same instant.
+//! A machine that is cut repeatedly at the same instant, to measure cuts.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,23 +18,23 @@ use crate::instant;
 use crate::plan::{Attached, DiskKind};
 use crate::setup::Setup;
 
-/// What a machine does while its power fails.
+/// The work of a machine when its power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Nothing: a shell waits for input.
+    /// None: a shell waits for input.
     Idle,
     /// 120 processes digest a file in memory.
     Busy,
-    /// Disks of an NVMe controller are written, read back and compared.
+    /// The disks of an NVMe controller are written, read back and compared.
     Nvme,
 }
 
 /// A machine of the tiny guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// How many harts it has.
+    /// Number of harts.
     pub harts: u32,
-    /// What it does.
+    /// The machine's work.
     pub load: Load,
 }
 
@@ -50,9 +50,9 @@ impl fmt::Display for Subject {
 }
 
 impl Load {
-    /// When it is cut first, in nanoseconds since its power-on: it has come up, and is at
-    /// work. What works on every hart is long on its way: a nanosecond is an instruction of
-    /// each.
+    /// The time of the first cut, in nanoseconds since the power-on. The machine has booted and
+    /// works by then. With work on each hart this takes longer, as each hart executes an
+    /// instruction in a nanosecond.
     fn cut_at(self) -> u64 {
         match self {
             Load::Idle => 4_000_000_000,
@@ -61,7 +61,7 @@ impl Load {
         }
     }
 
-    /// What the machine says when it has come so far.
+    /// A console line that the machine has printed by that time.
     fn words(self) -> &'static str {
         match self {
             Load::Idle => "A stock Linux",
@@ -71,13 +71,13 @@ impl Load {
     }
 }
 
-/// Its hold-up: longer than any board's, so that a slow Stop is measured, and not cut off.
+/// The hold-up, longer than any board's, so that a slow Stop is measured and not cut off.
 const HOLD_UP_US: u32 = 40_000;
 
-/// Until a power-on must have ended, on a slow host.
+/// Time limit of a power-on on a slow host.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// A machine that was cut once, and is put back to that cut as often as is wanted.
+/// A machine that was cut once, and can be put back to that cut any number of times.
 pub(super) struct Bench<'a> {
     qemu: &'a Qemu,
     plugin: PathBuf,
@@ -88,7 +88,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Starts such a machine, and cuts it.
+    /// Starts the machine, and cuts it.
     pub(super) fn begin(setup: &'a Setup, subject: Subject, cache: usize) -> anyhow::Result<Self> {
         let found = |file: &Result<PathBuf, String>| file.clone().map_err(anyhow::Error::msg);
         let qemu = setup
@@ -144,7 +144,10 @@ impl<'a> Bench<'a> {
         bench.power_on(&format!("signal-at={}", subject.load.cut_at()))?;
         let said = fs::read_to_string(bench.at("console.log"))?;
         let words = subject.load.words();
-        ensure!(said.contains(words), "cut before it said {words:?}");
+        ensure!(
+            said.contains(words),
+            "the machine was cut before it printed {words:?}"
+        );
         bench.copy("base", false)?;
         Ok(bench)
     }
@@ -153,7 +156,7 @@ impl<'a> Bench<'a> {
         self.folder.path().join(name)
     }
 
-    /// Puts memory and disk back to the first cut.
+    /// Restores memory and disk as they were after the first cut.
     pub(super) fn put_back(&self) -> anyhow::Result<()> {
         self.copy("base", true)
     }
@@ -169,7 +172,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The plugin's arguments for a line that is raised as the last hart is released.
+    /// The plugin's arguments for a signal at the release of the last hart.
     pub(super) fn released(&self) -> anyhow::Result<String> {
         let released = instant::symbol(&self.machine.firmware, "return_from_frame")?;
         Ok(format!(
@@ -178,7 +181,7 @@ impl<'a> Bench<'a> {
         ))
     }
 
-    /// Switches it on until it has cut itself again.
+    /// Switches the machine on, and waits until it has been cut again.
     pub(super) fn power_on(&self, signal: &str) -> anyhow::Result<Report> {
         let mut machine = self.machine.clone();
         let ram = machine.ram.clone().context("no memory file")?;
@@ -206,7 +209,7 @@ impl<'a> Bench<'a> {
         let exit = match running.wait_where("its end", LIMIT, |_| false) {
             Err(WaitError::Ended { exit, .. }) => exit,
             Err(error) => return Err(error.into()),
-            Ok(line) => anyhow::bail!("no line was waited for, but {line:?} came"),
+            Ok(line) => anyhow::bail!("an unexpected line came: {line:?}"),
         };
         ensure!(
             exit.status.success() && is_cut(&ram)?,

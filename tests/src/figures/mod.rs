@@ -1,5 +1,5 @@
-//! Figures of cuts: what Stop and Go take, in instructions and in the time of a machine of
-//! a given clock, as LightPC has them (section VI). See `docs/cut.md`.
+//! Measures Stop and Go, in instructions and as the time of a machine with a given clock, as
+//! LightPC's paper does (section VI). See `docs/cut.md`.
 
 mod machine;
 mod time;
@@ -17,66 +17,66 @@ pub use time::Costs;
 /// Bytes of each hart's cache.
 pub(crate) const CACHE: usize = 16 << 10;
 
-/// When the power fails behind a Go, in nanoseconds since the power-on: the OS is at work.
+/// Time of the power failure after a Go, in nanoseconds since the power-on. The OS works by then.
 const FAILS_AT: u64 = 40_000_000;
 
-/// Most instructions of Stop's critical path, without caches and devices: a millisecond.
+/// The most instructions of Stop's critical path, without caches and devices: a millisecond.
 pub const MOST_STOP: u64 = 264_000;
 
-/// Most instructions of Go: 12.8 million cycles at the paper's 0.64 of them in one.
+/// The most instructions of Go: 12.8 million cycles, at the paper's 0.64 instructions a cycle.
 pub const MOST_GO: u64 = 8_200_000;
 
-/// One cut, and the Go behind it.
+/// A cut, and the Go after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
-    /// Instructions of the longest hart from the line to the power-off.
+    /// Instructions of the longest hart from the signal to the power-off.
     stop: u64,
     /// Accesses to devices by the coordinator.
     accesses: u64,
-    /// Nanoseconds of the fair time base, each an instruction, from the power-on until the last
-    /// hart was released.
+    /// Time from the power-on to the release of the last hart. It is in nanoseconds of the fair
+    /// time base, each of which is an instruction.
     go: u64,
 }
 
-/// Several cuts of one machine.
+/// The figures of several cuts of one machine.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Which machine.
+    /// The machine.
     pub subject: Subject,
-    /// Whether all runs were the same.
+    /// Whether all cuts had the same figures.
     pub is_repeated: bool,
-    /// How many.
+    /// Number of cuts.
     pub runs: usize,
-    /// Instructions of Stop by the longest hart: the median, and the worst.
+    /// Instructions of the longest hart in Stop: the median, and the worst cut.
     pub stop: (u64, u64),
-    /// Of these the caches' displacement.
+    /// How many of these are due to the caches' displacement.
     pub displacement: u64,
-    /// Accesses to devices by the coordinator, in the worst run.
+    /// Accesses to devices by the coordinator, in the worst cut.
     pub accesses: u64,
-    /// Lines of all caches, each of which may be dirty.
+    /// Lines of all caches, all of which may be dirty.
     pub lines: u64,
-    /// Instructions from the power-on until the last hart was released: the worst.
+    /// Instructions from the power-on to the release of the last hart, in the worst cut.
     pub go: u64,
 }
 
 impl Figures {
-    /// Instructions of Stop's critical path without caches and devices, in the worst run.
+    /// Instructions of Stop's critical path without caches and devices, in the worst cut.
     #[must_use]
     pub fn path(&self) -> u64 {
         self.stop.1 - self.displacement.min(self.stop.1)
     }
 }
 
-/// Cuts a machine so many times.
+/// Cuts a machine `runs` times.
 ///
 /// # Errors
 ///
-/// A machine did otherwise than planned.
+/// A machine does not start, is not cut, or does not resume.
 pub fn measure(setup: &Setup, subject: Subject, runs: usize) -> anyhow::Result<Figures> {
     let bench = Bench::begin(setup, subject, CACHE)?;
     let cuts = (0..runs).map(|_| cut(&bench));
     let cuts: Vec<_> = cuts.collect::<anyhow::Result<_>>()?;
-    // With caches of twice the size displacement takes twice as long, and nothing else.
+    // With caches of twice the size only displacement takes longer, namely twice the time.
     let twice = Bench::begin(setup, subject, 2 * CACHE)?;
     let twice = median(&[cut(&twice)?].map(|cut| cut.stop));
     let stops: Vec<_> = cuts.iter().map(|cut| cut.stop).collect();
@@ -110,10 +110,10 @@ fn cut(bench: &Bench<'_>) -> anyhow::Result<Cut> {
 
 fn stop_of(report: &Report) -> anyhow::Result<(u64, u64)> {
     let since = report.harts.iter().filter_map(|hart| hart.since_signal);
-    let stop = since.max().context("the line was not raised")?;
+    let stop = since.max().context("the power-fail line was not raised")?;
     let first = report.harts.first().context("no hart")?;
-    let loads = first.device_loads.context("loads were not seen")?;
-    ensure!(report.unknown_accesses == 0, "accesses were not seen");
+    let loads = first.device_loads.context("the plugin did not see loads")?;
+    ensure!(report.unknown_accesses == 0, "the plugin missed accesses");
     Ok((stop, loads + first.device_stores))
 }
 

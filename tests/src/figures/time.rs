@@ -1,4 +1,4 @@
-//! Counts as time on a board.
+//! Converts counts to time on a board.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use poorwill_machine::Clock;
 
 use super::Figures;
 
-/// What a board takes for what is counted.
+/// The times that a board takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// Its clock, at 0.66 instructions in a cycle.
+    /// The clock, at 0.66 instructions a cycle.
     pub clock: Clock,
-    /// Each access to a device's register.
+    /// Time of an access to a device's register.
     pub access: Duration,
-    /// Each line that is written back: all of them go to one memory.
+    /// Time to write back a line. All lines go to one memory, one after the other.
     pub line: Duration,
 }
 
 impl Default for Costs {
-    /// The prototype's clock; 500 ns for an access; and 4.1 times what a line takes in DRAM
-    /// of 60 ns, as the paper's memory does.
+    /// The clock of the paper's prototype, 500 ns for an access, and for a line 4.1 times the 60 ns
+    /// of DRAM, as for the paper's memory.
     fn default() -> Self {
         Costs {
             clock: Clock::default(),
@@ -30,14 +30,14 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// How long Stop takes at most, in the worst run, with every line of every cache dirty.
+    /// The longest time of Stop: the worst run, with all lines of all caches dirty.
     #[must_use]
     pub fn stop(&self, figures: &Figures) -> Duration {
         self.stop_parts(figures).into_iter().sum()
     }
 
-    /// The same in its parts: instructions without caches, the caches' displacement, accesses
-    /// to devices, lines.
+    /// The parts of that time: instructions without caches, the caches' displacement, accesses to
+    /// devices, and lines.
     #[must_use]
     pub fn stop_parts(&self, figures: &Figures) -> [Duration; 4] {
         let times = |one: Duration, count: u64| {
@@ -52,7 +52,7 @@ impl Costs {
         ]
     }
 
-    /// How long Go takes.
+    /// The time of Go, in the worst run.
     #[must_use]
     pub fn go(&self, figures: &Figures) -> Duration {
         self.clock.time_of(figures.go)

@@ -1,5 +1,5 @@
-//! The diagrams of calls in docs/architecture.md, held against the sources: each arrow
-//! leads from a function to one that its body names.
+//! Checks the diagrams of calls in docs/architecture.md against the sources: an arrow must lead
+//! from a function to one that its body names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,17 +9,18 @@ use regex_lite::Regex;
 
 use super::root;
 
-/// The diagrams that the page must have, by the headings above them.
+/// The diagrams that the page must have, by the heading above each.
 const WANTED: [&str; 3] = ["A SUSP call", "A page", "The power-fail line"];
 
-/// A function: a file below a crate's `src`, with the crate's folder before it, and a name.
+/// A function of a diagram: its file, with the crate's folder in place of the crate's path, and its
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Function {
     file: String,
     name: String,
 }
 
-/// The arrows of a Mermaid flowchart whose nodes are `id["crate/file.rs function"]`.
+/// The arrows of a Mermaid flowchart whose nodes have the form `id["crate/file.rs function"]`.
 fn arrows(figure: &str) -> Vec<(Function, Function)> {
     let node = Regex::new(r#"(\w+)\["(\S+\.rs) (\w+)"\]"#).expect("a pattern");
     let mut functions = BTreeMap::new();
@@ -47,7 +48,7 @@ fn arrows(figure: &str) -> Vec<(Function, Function)> {
     arrows
 }
 
-/// The bodies of a file's functions with that name: a trait may declare one, too.
+/// The bodies of all functions with that name in a file: a trait may declare one, too.
 fn bodies(text: &str, name: &str) -> Vec<String> {
     let start = Regex::new(&format!(r"(?m)^( *)[^/\n]*\bfn {name}\b")).expect("a pattern");
     let mut all = Vec::new();
@@ -60,7 +61,7 @@ fn bodies(text: &str, name: &str) -> Vec<String> {
     all
 }
 
-/// Why an arrow is wrong, if it is.
+/// Why an arrow is wrong; `None`: it is right.
 fn fault(arrow: &(Function, Function), read: impl Fn(&str) -> Option<String>) -> Option<String> {
     let (from, to) = arrow;
     for end in [from, to] {
@@ -71,7 +72,7 @@ fn fault(arrow: &(Function, Function), read: impl Fn(&str) -> Option<String>) ->
     }
     let named = Regex::new(&format!(r"\b{}\b", to.name)).expect("a pattern");
     let bodies = bodies(&read(&from.file)?, &from.name);
-    // The function's own name is in the first line.
+    // The first line has the function's own name, so it is left out.
     let calls = |body: &String| {
         let inside = body.split_once('{').map_or("", |(_, inside)| inside);
         named.is_match(inside)

@@ -1,5 +1,4 @@
-//! The table of the firmware's memory in docs/architecture.md, held against the
-//! sources.
+//! Checks the table of the firmware's memory in docs/architecture.md against the sources.
 
 use poorwill_image::Workspace;
 use poorwill_medium::nvme::QueueMemory;
@@ -14,7 +13,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).expect("a file of the repository")
 }
 
-/// The length of the row about `what`, as the page says it.
+/// The length in the page's row about `what`.
 fn told(page: &str, what: &str) -> String {
     let table = &page[page.find("| range |").expect("the table is there")..];
     let rows = table.lines().take_while(|line| line.starts_with('|'));
@@ -23,7 +22,7 @@ fn told(page: &str, what: &str) -> String {
     row.unwrap_or_else(|| panic!("no row about {what}"))[3].to_owned()
 }
 
-/// The value of a constant of the firmware, which is a shift in its source.
+/// The value of one of the firmware's constants, which is written as a shift in its source.
 fn constant(source: &str, name: &str) -> u64 {
     let line = (source.lines())
         .find(|line| line.contains(&format!("const {name}: usize = ")))
@@ -57,13 +56,13 @@ fn the_table_of_the_firmwares_memory_is_true() {
     let of_image = format!("{} for 16 GiB", in_kib(workspace));
     assert_eq!(told(&page, "workspace of an image"), of_image);
 
-    // Of four harts, as machines in QEMU mostly have.
+    // The second range of a machine with four harts, as most machines in the tests have.
     let all = PAGE_BYTES + 4 * hart_stack + queues + 2 * PAGE_BYTES + workspace;
     assert!(page.contains("the next power of two, and at least 2 MiB"));
     assert!(all <= 2 << 20);
 }
 
-/// What the linker is told of the first range is what the page says.
+/// The linker script and the page must give the first range the same length.
 #[test]
 fn the_first_range_is_as_long_as_the_page_says() {
     let script = read("riscv/firmware/firmware.ld");

@@ -1,5 +1,5 @@
-//! The house's storeys: who stands higher may use what stands lower, never the
-//! other way round. Fakes and what only tests need count like everything else.
+//! Checks the storeys: a crate uses only its own storey and lower ones. Fakes and uses that only
+//! tests need count, too.
 
 mod diagrams;
 mod memory;
@@ -16,13 +16,14 @@ use serde_json::Value;
 
 use modules::Modules;
 
-/// Where a crate stands.
+/// The storey of a crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Storey {
     Portable,
     Riscv,
     Host,
-    /// The OS's side, tests and fuzz targets: beside the house, used by nobody in it.
+    /// Outside of the storeys: the OS's side, tests and fuzz targets. No crate of a storey uses
+    /// them.
     Beside,
 }
 
@@ -37,13 +38,13 @@ impl Storey {
     }
 }
 
-/// A crate of the house.
+/// A crate of the workspace.
 struct Member {
     name: String,
-    /// Within the repository.
+    /// Path in the repository.
     folder: String,
-    /// Crates of the house that it uses, for its tests too, and whether it does
-    /// without them in products.
+    /// Crates of the workspace that it uses, also for its tests. The value says whether only its
+    /// tests use the crate.
     uses: BTreeMap<String, bool>,
 }
 
@@ -87,7 +88,7 @@ fn member(package: &Value, root: &str) -> Member {
     }
 }
 
-/// Each use of what stands higher, in words.
+/// A line for each use of a higher storey.
 fn wrong_uses(members: &[Member]) -> Vec<String> {
     let storeys: BTreeMap<_, _> = (members.iter())
         .map(|member| (member.name.as_str(), Storey::of(&member.folder)))
@@ -103,7 +104,7 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
     wrong
 }
 
-/// The crates whose modules form no circle: all of them.
+/// The crates whose modules must not form a circle.
 const WITHOUT_CIRCLE: [&str; 25] = [
     "poorwill-arch",
     "poorwill-devicetree",
@@ -132,7 +133,7 @@ const WITHOUT_CIRCLE: [&str; 25] = [
     "poorwill-tests",
 ];
 
-/// The figure of docs/architecture.md, in Mermaid's words.
+/// The figure of docs/architecture.md in Mermaid's language.
 fn figure(members: &[Member]) -> String {
     let short = |name: &str| {
         name.trim_start_matches("poorwill-")
@@ -168,7 +169,7 @@ fn figure(members: &[Member]) -> String {
 #[test]
 fn nobody_uses_what_stands_higher() {
     let members = members();
-    assert!(members.len() > 12, "the whole house is there");
+    assert!(members.len() > 12, "all crates are listed");
     assert_eq!(wrong_uses(&members), [""; 0]);
 }
 
@@ -176,7 +177,7 @@ fn nobody_uses_what_stands_higher() {
 fn a_planted_use_of_what_stands_higher_is_found() {
     let mut members = members();
     let store = (members.iter_mut()).find(|member| member.name == "poorwill-store");
-    let store = store.expect("the store is there");
+    let store = store.expect("the store is listed");
     store.uses.insert("poorwill-firmware".into(), true);
     assert_eq!(
         wrong_uses(&members),
@@ -194,7 +195,7 @@ fn modules_form_no_circle() {
     }
 }
 
-/// `POORWILL_BLESS=1` writes it.
+/// With `POORWILL_BLESS=1` the test writes the figure.
 #[test]
 fn the_figure_of_the_house_is_that_of_its_manifests() {
     let file = root().join("docs/architecture.md");
@@ -207,14 +208,13 @@ fn the_figure_of_the_house_is_that_of_its_manifests() {
         std::fs::write(&file, text).expect("the page can be written");
         return;
     }
-    assert_eq!(text[start..end], figure, "POORWILL_BLESS=1 writes it anew");
+    assert_eq!(text[start..end], figure, "POORWILL_BLESS=1 writes it");
 }
 
-/// Lines of a file that can be read in one sitting. Functions are clippy's to count
-/// (clippy.toml).
+/// The most lines of a file. The limit for functions is clippy's (clippy.toml).
 const MOST_LINES: usize = 500;
 
-/// The files of the product's crates, but for their tests, that are longer.
+/// The files of the product that are longer, without their tests.
 fn long_files() -> Vec<String> {
     let mut open = vec![
         root().join("portable"),

@@ -1,17 +1,17 @@
-//! The modules of a crate, and which of them name which, as their text says.
+//! Finds the modules of a crate, and which modules each one names, from the source text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// A module's or an item's path in its crate: no segment for the crate itself.
+/// The path of a module or an item in its crate. The crate itself has no segment.
 type Names = Vec<String>;
 
-/// The modules of one crate that have a file, and what their texts name.
+/// The modules of a crate that have files of their own.
 pub(super) struct Modules {
-    /// By path: the file's text without comments and unit tests.
+    /// For each path, the file's text without comments and unit tests.
     texts: BTreeMap<Names, String>,
-    /// What each `use` makes known in a module: name to path.
+    /// For each name that a `use` introduces into a module, the path that it stands for.
     known: BTreeMap<(Names, String), Names>,
 }
 
@@ -23,7 +23,7 @@ impl Modules {
         Self::of(texts)
     }
 
-    /// Of texts by module.
+    /// Builds the modules from their texts.
     pub(super) fn of(texts: BTreeMap<Names, String>) -> Self {
         let texts: BTreeMap<_, _> = (texts.into_iter())
             .map(|(module, text)| (module, product_code(&text)))
@@ -43,8 +43,8 @@ impl Modules {
         Modules { texts, known }
     }
 
-    /// Who names whom among modules that lie in one module: "a/b names c", as
-    /// pairs of siblings, by the module that they lie in.
+    /// For each module, the pairs of its child modules in which the first names the second ("a/b
+    /// names c").
     fn siblings(&self) -> BTreeMap<Names, BTreeSet<(String, String)>> {
         let mut edges: BTreeMap<Names, BTreeSet<(String, String)>> = BTreeMap::new();
         for (module, text) in &self.texts {
@@ -67,9 +67,9 @@ impl Modules {
         edges
     }
 
-    /// The module that an item is in, however it is re-exported.
+    /// The module that contains an item, with re-exports resolved.
     fn module_of(&self, mut path: Names) -> Names {
-        // A re-export that leads to itself must not lead on for ever.
+        // A limit, since re-exports may form a circle.
         for _ in 0..8 {
             let depth = (0..=path.len())
                 .rev()
@@ -89,7 +89,7 @@ impl Modules {
         path
     }
 
-    /// Groups of modules that name one another in a circle, as "a, b in c".
+    /// Groups of modules that name each other in a circle, in the form "a, b in c".
     pub(super) fn circles(&self) -> Vec<String> {
         let mut circles = Vec::new();
         for (parent, edges) in self.siblings() {
@@ -139,7 +139,7 @@ fn collect(folder: &Path, module: &[String], texts: &mut BTreeMap<Names, String>
             .to_string_lossy()
             .into_owned();
         if path.is_dir() {
-            // Programs of their own.
+            // Files in `bin` are programs of their own.
             if stem != "bin" {
                 collect(&path, &[module, &[stem]].concat(), texts);
             }
@@ -164,7 +164,7 @@ fn product_code(text: &str) -> String {
         .join("\n")
 }
 
-/// Every path in `text` that begins in the crate.
+/// All paths in `text` that begin in the crate.
 fn mentions(text: &str) -> Vec<Names> {
     let mut found = Vec::new();
     for word in ["crate::", "super::"] {
@@ -179,15 +179,15 @@ fn mentions(text: &str) -> Vec<Names> {
     found
 }
 
-/// The paths of a tree as in `use a::{b, c as d}`, each with the name that it is
-/// known by; nothing for a glob.
+/// The paths of a tree as in `use a::{b, c as d}`, each with the name that it introduces. A glob
+/// introduces none.
 fn tree(text: &str) -> Vec<(Names, String)> {
     let mut found = Vec::new();
     branch(text.trim_start(), &[], &mut found);
     found
 }
 
-/// Reads one branch, and tells how much of `text` it takes.
+/// Reads one branch. Returns the bytes of `text` that it takes.
 fn branch(text: &str, above: &[String], found: &mut Vec<(Names, String)>) -> usize {
     let mut path = above.to_vec();
     let mut at = 0;
@@ -225,7 +225,7 @@ fn branch(text: &str, above: &[String], found: &mut Vec<(Names, String)>) -> usi
     at
 }
 
-/// The branches between braces, behind the opening one.
+/// Reads the branches between braces, after the opening one.
 fn branches(text: &str, above: &[String], found: &mut Vec<(Names, String)>) -> usize {
     let mut at = 0;
     while at < text.len() {
@@ -239,7 +239,7 @@ fn branches(text: &str, above: &[String], found: &mut Vec<(Names, String)>) -> u
             return at + 1;
         }
         let taken = branch(&text[at..], above, found);
-        // An alias, or what no path can be.
+        // Skips an alias, or text that cannot be a path.
         at += taken
             + text[at + taken..]
                 .find([',', '}'])
@@ -248,7 +248,7 @@ fn branches(text: &str, above: &[String], found: &mut Vec<(Names, String)>) -> u
     at
 }
 
-/// A path from the crate's root.
+/// Converts a path to one from the crate's root.
 fn absolute(module: &[String], path: &[String], texts: &BTreeMap<Names, String>) -> Names {
     let mut base = module.to_vec();
     let mut rest = path;
@@ -261,8 +261,8 @@ fn absolute(module: &[String], path: &[String], texts: &BTreeMap<Names, String>)
         }
         rest = behind;
     }
-    // `use child::Item` where the child is one of this module's; other crates'
-    // paths lead nowhere here.
+    // The first segment of `use child::Item` may be a child of this module. Paths of other crates
+    // are not found.
     let relative = rest.len() == path.len();
     let child = || [module, &path[..1]].concat();
     if relative && !texts.contains_key(&child()) {

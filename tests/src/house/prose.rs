@@ -9,7 +9,7 @@ use regex_lite::Regex;
 use super::root;
 use crate::prose::{self, Kind, Sentence};
 
-/// Words that hide the actor, the quantity or the noun, and what to write.
+/// Words that hide the actor, the quantity or the noun, and the remedy for each.
 const BANNED: [(&str, &str); 14] = [
     (
         r"nobody|somebody|anybody|whoever|so-manieth",
@@ -48,14 +48,14 @@ const BANNED: [(&str, &str); 14] = [
 /// The most words of a sentence.
 const MOST_WORDS: usize = 25;
 
-/// The most words of pages, by `wc -w`.
+/// The most words of each page, as counted by `wc -w`.
 const MOST_OF_PAGE: [(&str, usize); 3] = [
     ("docs/architecture.md", 2500),
     ("docs/cut.md", 2500),
     ("docs/testing.md", 1500),
 ];
 
-/// The most words of all pages together, outside of tables and code.
+/// The most words of all pages together, without tables and code.
 const MOST_OF_ALL: usize = 20_000;
 
 fn judge(sentence: &Sentence, banned: &[(Regex, &str)]) -> Vec<String> {

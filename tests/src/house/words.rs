@@ -1,15 +1,15 @@
-//! Words that were given up for the field's own (docs/terminology.md). They come back
-//! with old branches and old habits; this keeps them out.
+//! Words that were replaced by the field's own (docs/terminology.md). This test keeps them from
+//! coming back with old branches and old habits.
 
 use std::fs;
 use std::path::Path;
 
 use crate::prose;
 
-/// A word, or several, that is not to come back, and what says it now.
+/// A retired word or phrase, and its replacement.
 type Retired = (&'static str, &'static str);
 
-/// Whole words, capitals as here.
+/// Whole words are compared, with upper and lower case as here.
 const RETIRED: [Retired; 30] = [
     ("Epitaph", "PanicLine"),
     ("epitaph", "panic line"),
@@ -43,10 +43,10 @@ const RETIRED: [Retired; 30] = [
     ("answer its bell", "handle its IPI"),
 ];
 
-/// What may name them: these lists, the history, and bytes that are no text.
+/// Files that may contain them: this list and the history.
 const LEFT_OUT: [&str; 2] = ["tests/src/house/words.rs", "CHANGELOG.md"];
 
-/// Each retired word in `text`, by line.
+/// The retired words in `text`, each with its line.
 fn found(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -69,7 +69,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// The files whose words count: code, pages and the Makefile.
+/// The files that are checked: code, pages and the Makefile.
 fn sources(root: &Path) -> Vec<String> {
     let ends = [".rs", ".S", ".ld", ".md", "Makefile"];
     let mut files = prose::files(root).expect("git runs");
@@ -87,7 +87,7 @@ fn retired_words_stay_away() {
         if LEFT_OUT.contains(&name.as_str()) {
             continue;
         }
-        // A file that was removed and not committed yet is still listed.
+        // git also lists a file whose removal is not committed yet.
         if let Ok(text) = fs::read_to_string(root.join(&name)) {
             all.extend(found(&name, &text));
         }

@@ -1,91 +1,90 @@
-//! What happens while a machine is on, from its power-on to its end.
+//! A power-on of the plan: its settings, its events, and its required end.
 
 use serde::Deserialize;
 
 use super::{Fault, Guest};
 use crate::instant::Instant;
 
-/// One power-on, or several that are alike.
+/// A power-on, or several equal ones.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerOn {
-    /// How it must end.
+    /// The required end.
     pub power_on: End,
-    /// So many times.
+    /// The number of equal power-ons.
     #[serde(default = "once")]
     pub times: u32,
-    /// How often is `POORWILL_WAKES`, where that is given, instead of `times`.
+    /// If `POORWILL_WAKES` is set, it replaces `times`.
     #[serde(default)]
     pub soaks: bool,
-    /// It must boot cold, for a reason that matches this. Without it, a
-    /// machine that sleeps must wake, and any other boots cold with `no image`.
+    /// The machine must boot cold, for a reason that matches this pattern. Unset: a sleeping
+    /// machine must wake, and any other must boot cold with `no image`.
     pub cold_boot: Option<String>,
-    /// It must wake, though it did something else in between.
+    /// The machine must wake, although another step came after its sleep.
     #[serde(default)]
     pub wake: bool,
-    /// It may start in any way, and more than once: what must come is in `expect`.
+    /// The machine may start in any way, and more than once. `expect` has the required lines.
     #[serde(default)]
     pub any_start: bool,
-    /// Lines must match these, in this order.
+    /// Patterns of required lines, in this order.
     #[serde(default)]
     pub expect: Vec<String>,
-    /// No line may match any of these.
+    /// Patterns of forbidden lines.
     #[serde(default)]
     pub forbid: Vec<String>,
-    /// Lines that match these are shown beside the trial's name.
+    /// Patterns of lines that are shown with the trial's name.
     #[serde(default)]
     pub show: Vec<String>,
-    /// What the test kernel does instead of what its command line says, by a
-    /// way that leaves the device tree as it is.
+    /// The command for the test kernel, in place of its command line. The device tree stays the
+    /// same.
     pub instead: Option<String>,
-    /// What is loaded, and runs if it boots cold, instead of the row's guest.
+    /// The guest that is loaded, and started by a cold boot, in place of the row's.
     pub guest: Option<Guest>,
-    /// Instead of the row's words; another guest has none of those anyway.
+    /// The command line, in place of the row's. Another guest than the row's never gets the row's.
     pub words: Option<String>,
-    /// Another size of memory.
+    /// Size of the memory, if it differs from the row's.
     pub memory: Option<String>,
-    /// Another number of harts.
+    /// Number of harts, if it differs from the row's.
     pub harts: Option<u32>,
     /// Further arguments for QEMU.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// Further arguments for the plugin, behind its commas.
+    /// Further arguments for the plugin, separated by commas.
     pub plugin: Option<String>,
-    /// The power fails within so many nanoseconds of the plugin's time: at a random one.
+    /// The power fails at a random time up to this one, in nanoseconds of the plugin's time.
     pub fails_within: Option<u64>,
-    /// The power fails when harts are there.
+    /// The power fails when harts execute this code.
     pub fails: Option<Instant>,
-    /// Behind that it is good for an instant when they are there, and fails again.
+    /// After that, the power-fail line falls and rises again when harts execute this code.
     pub fails_again: Option<Instant>,
-    /// The caches may lose what was not written back, though it switches itself off.
+    /// The caches may lose lines although the machine switches itself off.
     #[serde(default)]
     pub loses: bool,
-    /// By what caches were written back, among others, before it was switched off.
+    /// One of the means by which lines were written back before the power-off.
     pub written_back_by: Option<WrittenBackBy>,
-    /// Only its first so many disks are attached.
+    /// The number of disks that are attached, from the first one on. Unset: all.
     pub disks: Option<usize>,
     /// Errors of the last disk.
     #[serde(default)]
     pub faults: Vec<Fault>,
-    /// What is typed when a text appears at the end of the console.
+    /// Texts to wait for at the console's end, and the answers to type.
     #[serde(default)]
     pub typed: Vec<Typed>,
-    /// What is done when lines have come, in this order.
+    /// Lines to wait for, in this order, and the actions at them.
     #[serde(default)]
     pub events: Vec<Event>,
-    /// Milliseconds after which the power is cut at the latest, if it is to be: at a
-    /// random moment.
+    /// For a power cut: it comes at a random moment up to this time, in ms.
     pub cut_within_ms: Option<u64>,
-    /// No line that begins like one of these may come twice in the trial.
+    /// Starts of lines that must differ: no such line may come twice in the trial.
     #[serde(default)]
     pub differ: Vec<String>,
-    /// A line that begins like this must come twice: what `differ` is to find.
+    /// Start of a line that must come twice. It proves that `differ` finds repeated lines.
     pub repeats: Option<String>,
-    /// A line must match each of these, and the number that they have in brackets is never
-    /// less than one before it, be it of an earlier power-on.
+    /// Patterns of required lines, with a number in brackets. The number must be at least the one
+    /// before, also over several power-ons.
     #[serde(default)]
     pub grows: Vec<String>,
-    /// The last disk must be, at the end, as it was at the power-on.
+    /// The last disk must have the same contents at the end as at the power-on.
     #[serde(default)]
     pub writes_nothing: bool,
 }
@@ -95,7 +94,7 @@ fn once() -> u32 {
 }
 
 impl PowerOn {
-    /// A power-on with nothing special about it.
+    /// A power-on with default settings.
     pub fn ending(power_on: End, times: u32) -> Self {
         Self {
             power_on,
@@ -132,21 +131,21 @@ impl PowerOn {
     }
 }
 
-/// By what lines of cache reach memory.
+/// A means by which cache lines reach memory.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum WrittenBackBy {
-    /// An instruction that names a line.
+    /// An instruction with a line's address.
     Line,
-    /// One for all of a hart's cache.
+    /// An instruction for a hart's whole cache.
     Whole,
     /// A register of the cache controller.
     Register,
-    /// Reading through the cache.
+    /// Loads that displace lines.
     Reading,
 }
 
-/// How a power-on ends.
+/// The end of a power-on.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
@@ -154,56 +153,56 @@ pub enum End {
     Sleep,
     /// The guest reports success (QEMU's exit status 42).
     Success,
-    /// Power-off without a sleep, or a reset where that ends QEMU.
+    /// Power-off without a sleep, or a reset if that ends QEMU.
     Off,
-    /// Its hold-up runs out before the firmware has switched it off (`plugin`).
+    /// The hold-up ends before the firmware has switched the power off (`plugin`).
     PowerLost,
-    /// The one or the other: as `Off`, or as `PowerLost`.
+    /// As `Off` or as `PowerLost`.
     PowerFails,
-    /// Its power is cut (`cut_within_ms`), however far it has come.
+    /// The power is cut (`cut_within_ms`), at any stage.
     Cut,
-    /// As `Sleep`, until it ends as `Success`, which must be within `times`: for a
-    /// guest that chooses how often it is switched off.
+    /// As `Sleep`, several times, and then as `Success` within `times` power-ons. For a guest that
+    /// chooses the number of its sleeps.
     SleepsThenSuccess,
 }
 
-/// A text to wait for, and the answer to type.
+/// A text to wait for, with the answer to type.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Typed {
-    /// The text, in a line that has not ended.
+    /// The text, in a line without its end.
     pub at: String,
     /// The answer, without the return key.
     pub line: String,
 }
 
-/// A line to wait for, and what is done then.
+/// A line to wait for, with the action at it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
-    /// What the line contains.
+    /// A text that the line contains.
     pub after: String,
-    /// The line need not have ended.
+    /// The line's end need not have come.
     #[serde(default)]
     pub in_line: bool,
-    /// What is done.
+    /// The action.
     pub does: Deed,
 }
 
-/// What may be done to a machine.
+/// An action on a machine.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deed {
-    /// This is typed.
+    /// This text is typed.
     Type(String),
-    /// The line breaks.
+    /// A serial break is sent.
     Break,
     /// The machine is reset.
     Reset,
-    /// Its power fails (`plugin`).
+    /// The power fails (`plugin`).
     PowerFails,
-    /// Its power is good again (`plugin`).
+    /// The power is good again (`plugin`).
     PowerGood,
-    /// Nothing: the line was to be waited for.
+    /// None: the trial only waits for the line.
     Nothing,
 }

@@ -1,4 +1,4 @@
-//! What a machine may do whose power is cut, judged by its console alone.
+//! Judges from the console alone whether a machine behaves correctly when its power is cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +6,15 @@ use thiserror::Error;
 
 use super::sign::{Phase, Sign, Step};
 
-/// The reasons for which a machine may boot cold here: its medium is without
-/// fault, so its image is either whole or not there.
-/// Every number in them is `#`. The second is for a sealed image that was
-/// committed, but not armed or not any more.
+/// The allowed reasons for a cold boot. The medium has no fault, so an image is complete or absent.
+/// `#` stands for each number. The second reason is for a sealed image that was committed, but is
+/// not armed.
 const REASONS: [&str; 2] = [
     "no image",
     "the image must not be loaded: sleep # was cut short or is over: its image may not wake any more",
 ];
 
-/// A text with `#` for every number in it.
+/// The text with `#` in place of each number.
 fn without_numbers(text: &str) -> String {
     let mut plain = String::new();
     for letter in text.chars() {
@@ -28,76 +27,77 @@ fn without_numbers(text: &str) -> String {
     plain
 }
 
-/// How a power-on ended.
+/// The end of a power-on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The power was cut.
     Cut,
     /// The machine switched itself off.
     Off,
-    /// It did anything else.
+    /// Any other end.
     Other(String),
 }
 
-/// What the medium holds, as far as the console tells.
+/// The image on the medium, as the console shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     /// No image.
     Empty,
-    /// This one, or none: the power was cut where nobody can tell.
+    /// This image or none: the console does not show on which side of a commit or a load the power
+    /// was cut.
     MayHold(Step),
-    /// This one.
+    /// This image.
     Holds(Step),
 }
 
-/// What a machine must not do.
+/// A behaviour that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum Violation {
-    /// It loads what is not there, or not there any more.
-    #[error("it wakes without an image")]
+    /// The machine loads an image although there is none.
+    #[error("the machine wakes without an image")]
     WakeFromNothing,
-    /// It went back to another sleep than the last one.
-    #[error("it woke at {0}, and the image was of {1:?}")]
+    /// The machine woke at another sleep than the last one.
+    #[error("the machine woke at {0}, but the image was of {1:?}")]
     OtherImage(Step, Option<Step>),
-    /// One image, two wakes.
-    #[error("it woke at {0} twice")]
+    /// An image woke twice.
+    #[error("the machine woke at {0} twice")]
     WokeTwice(Step),
-    /// The image is lost.
-    #[error("it booted cold ({0}), and had an image of {1}")]
+    /// The machine did not wake although there was an image.
+    #[error("the machine booted cold ({0}), although there was an image of {1}")]
     ImageLost(String, Step),
-    /// A reason that a cut does not explain.
-    #[error("it booted cold for a reason that no power cut explains: {0}")]
+    /// The reason of a cold boot is not one that a power cut explains.
+    #[error("the machine booted cold for a reason that no power cut explains: {0}")]
     Reason(String),
-    /// A cold boot in the middle of a wake.
-    #[error("it booted cold ({0}) when it had begun to load an image")]
+    /// The machine booted cold in a power-on that had begun to load an image.
+    #[error("the machine booted cold ({0}) after it had begun to load an image")]
     ColdAfterLoad(String),
-    /// A life begins without a cold boot, or has been seen before.
-    #[error("life {0:016x} begins where it cannot")]
+    /// A life began without a cold boot, or is not new.
+    #[error("life {0:016x} began without a cold boot, or is not new")]
     StrangeLife(u64),
-    /// A sleep that does not follow from what was before.
-    #[error("it asks for the sleep of {0}, which does not come next")]
+    /// The kernel asks for another sleep than the next one.
+    #[error("the kernel asks for the sleep of {0}, which is not the next one")]
     StrangeSleep(Step),
-    /// The firmware saves what nobody asked for.
-    #[error("it sleeps unasked")]
+    /// The firmware saves the machine without a request.
+    #[error("the machine sleeps without a request")]
     Unasked,
-    /// A sleep was refused on a disk without fault.
+    /// A sleep was refused, although the disk has no fault.
     #[error("a sleep was refused: {0}")]
     Refused(String),
-    /// A line that must never come.
+    /// A forbidden line.
     #[error("it said: {0}")]
     Fatal(String),
-    /// It ended by itself otherwise than asleep.
-    #[error("it ended by itself, and not asleep: {0}")]
+    /// The machine ended by itself, and was not asleep.
+    #[error("the machine ended by itself, and was not asleep: {0}")]
     Ended(String),
 }
 
-/// Watches one machine through all of its power-ons.
+/// Follows a machine through all of its power-ons.
 #[derive(Debug)]
 pub(super) struct Judge {
     medium: Medium,
     lives: BTreeSet<u64>,
     woken: BTreeSet<Step>,
-    /// What has been counted.
+    /// The counts up to now.
     pub(super) tally: Tally,
 }
 
@@ -106,27 +106,27 @@ pub(super) struct Judge {
 pub(super) struct Tally {
     pub(super) power_ons: u32,
     pub(super) cuts: BTreeMap<Phase, u32>,
-    /// Wakes that the kernel has found whole.
+    /// Wakes after which the kernel found its memory unchanged.
     pub(super) whole: u32,
-    /// Wakes that were cut before the kernel had looked.
+    /// Wakes that were cut before the kernel had checked its memory.
     pub(super) unseen: u32,
-    /// Sleeps that ended with the machine switched off by itself.
+    /// Sleeps after which the machine switched itself off.
     pub(super) slept: u32,
     pub(super) cold_boots: BTreeMap<String, u32>,
 }
 
-/// One power-on, while its signs are gone through.
+/// The state of one power-on, while its signs are read.
 #[derive(Debug, Default)]
 struct PowerOn {
     waking: Option<Step>,
     cold: bool,
-    /// The life or the step that goes on, once the kernel has said so.
+    /// The life or the step that continues, after the kernel has printed it.
     at: Option<Step>,
     asked: Option<Step>,
 }
 
 impl Judge {
-    /// A judge of a machine whose medium is new.
+    /// A judge for a machine with a new medium.
     pub(super) fn new() -> Self {
         Self {
             medium: Medium::Empty,
@@ -136,12 +136,12 @@ impl Judge {
         }
     }
 
-    /// What the medium holds now.
+    /// The image on the medium now.
     pub(super) fn medium(&self) -> Medium {
         self.medium
     }
 
-    /// Goes through one power-on.
+    /// Judges the signs and the end of one power-on.
     pub(super) fn power_on(&mut self, signs: &[Sign], end: &End) -> Result<(), Violation> {
         self.tally.power_ons += 1;
         let mut on = PowerOn::default();
@@ -165,7 +165,8 @@ impl Judge {
                 let phase = signs.last().map_or(Phase::Start, Phase::of);
                 *self.tally.cuts.entry(phase).or_default() += 1;
                 if let (Medium::Holds(step), true) = (self.medium, phase == Phase::Start) {
-                    // Consumed or not: the firmware had nothing to say yet.
+                    // The image may be consumed: the firmware prints nothing before it consumes
+                    // one.
                     self.medium = Medium::MayHold(step);
                 }
                 Ok(())
@@ -173,7 +174,7 @@ impl Judge {
         }
     }
 
-    /// Goes through one sign; `torn` if the power may have been cut within it.
+    /// Judges one sign. `torn`: the power may have been cut within it.
     fn take(&mut self, on: &mut PowerOn, sign: &Sign, torn: bool) -> Result<(), Violation> {
         match sign {
             Sign::Loading | Sign::Woke => self.take_wake(on),
@@ -204,7 +205,7 @@ impl Judge {
             }
             Sign::Saving => on.asked.map(|_| ()).ok_or(Violation::Unasked),
             Sign::Written => {
-                // Again and again, as the bar is drawn: but never after the commit.
+                // The progress bar is drawn repeatedly, but never after the commit.
                 self.medium = Medium::MayHold(on.asked.ok_or(Violation::Unasked)?);
                 Ok(())
             }
@@ -284,7 +285,7 @@ mod tests {
         vec![asks, Sign::Saving, Sign::Written, Sign::Asleep]
     }
 
-    /// A machine in its first life, asleep at its first step.
+    /// A machine in its first life, asleep at the first step.
     fn asleep() -> Judge {
         let mut judge = Judge::new();
         let signs = [cold_boot(), sleep(1)].concat();

@@ -1,8 +1,8 @@
-//! The power is cut, again and again, while a machine sleeps and wakes.
+//! Cuts the power repeatedly while a machine sleeps and wakes.
 //!
-//! The test kernel's case `endure` sleeps in an endless loop. Each power-on ends
-//! with QEMU killed at a moment chosen at random, or is left alone until the
-//! machine is asleep. A [`Judge`] follows what the console says over all of them.
+//! The test kernel's case `endure` sleeps in an endless loop. In each power-on QEMU is killed at a
+//! random moment, or runs until the machine is asleep. A [`Judge`] follows the console over all
+//! power-ons.
 
 mod judge;
 mod sign;
@@ -27,39 +27,39 @@ use crate::evidence::evidence;
 use judge::{End, Judge, Medium, Tally};
 use sign::{Phase, Sign};
 
-/// A machine to be cut, with all that a power-on of it needs.
+/// A machine whose power is cut, with all that a power-on needs.
 #[derive(Debug)]
 pub(crate) struct Soak<'a> {
     pub(crate) machine: Machine,
     pub(crate) qemu: &'a Qemu,
     pub(crate) disks: &'a [TrialDisk],
-    /// What else the machine keeps without power.
+    /// Further files that the machine keeps without power.
     pub(crate) files: Vec<PathBuf>,
-    /// Where the console is logged, and disks are kept.
+    /// Folder for the console's log and the disks.
     pub(crate) folder: &'a Path,
-    /// How long a power-on may last.
+    /// Time limit of a power-on.
     pub(crate) limit: Duration,
-    /// QEMU's CPU time is added to this.
+    /// The sum to which QEMU's CPU time is added.
     pub(crate) cpu_time: CpuTime,
 }
 
-/// When the power is cut.
+/// The moment of a power cut.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     aim: Aim,
-    /// So far into the aim's stretch of time: 0 its begin, 1 its usual end.
+    /// Position in the aim's interval: 0 is its start, 1 its usual end.
     part: f64,
 }
 
-/// What a cut is aimed at. It may come late and hit what follows.
+/// The interval at which a cut is aimed. The cut may come late, and hit the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
     Phase(Phase),
-    /// The end of the start, where the image is marked consumed.
+    /// The end of the start, in which the image is marked as consumed.
     Consume,
 }
 
-/// One of each, in random order, and then again: so all are hit about equally.
+/// Each aim once, in random order, and again. So each is chosen equally often.
 const AIMS: [Aim; 6] = [
     Aim::Phase(Phase::Start),
     Aim::Consume,
@@ -69,18 +69,18 @@ const AIMS: [Aim; 6] = [
     Aim::Phase(Phase::Commit),
 ];
 
-/// How long a phase is taken to last before one has been seen.
+/// Assumed length of a phase that was not measured yet.
 const GUESS: Duration = Duration::from_millis(200);
 
-/// The longest wait before looking for Ctrl-C.
+/// The longest wait between two checks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(50);
 
 impl Soak<'_> {
-    /// Cuts the power `cuts` times; returns what was counted.
+    /// Cuts the power `cuts` times. Returns a text with the counts.
     ///
     /// # Errors
     ///
-    /// What the machine did that it must not, and at which power-on.
+    /// The machine violated a rule: the error names it and the power-on.
     pub(crate) fn run(&self, cuts: u32, seed: u64) -> anyhow::Result<String> {
         let mut run = Run {
             soak: self,
@@ -99,13 +99,13 @@ struct Run<'a> {
     soak: &'a Soak<'a>,
     random: Rng,
     judge: Judge,
-    /// How long each phase lasted when it was last seen whole.
+    /// Length of each phase when it was last complete.
     usual: BTreeMap<Phase, Duration>,
 }
 
 impl Run<'_> {
     fn all(&mut self, cuts: u32) -> anyhow::Result<()> {
-        // Asleep, then woken and asleep: after these every phase has its length.
+        // A sleep, then a wake and a sleep: after these the length of each phase is known.
         self.power_on(None)?;
         self.power_on(None)?;
         let mut aims = Vec::new();
@@ -121,7 +121,7 @@ impl Run<'_> {
             }
             self.power_on(Some(Cut { aim, part }))?;
         }
-        // After the last cut, too, a sleep and a wake must work.
+        // After the last cut a sleep and a wake must work, too.
         self.power_on(None)?;
         self.power_on(None)?;
         ensure!(
@@ -131,8 +131,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether a cut with this aim is for a machine that will wake. Some of those
-    /// that could do without meet a cold boot.
+    /// Whether a cut with this aim is for a machine that will wake. A cut of a start is for one in
+    /// three of four cases, and for a cold boot otherwise.
     fn wants_image(&mut self, aim: Aim) -> bool {
         match aim {
             Aim::Phase(Phase::Load) => true,
@@ -141,7 +141,7 @@ impl Run<'_> {
         }
     }
 
-    /// Switches the machine on, and cuts its power, or lets it fall asleep.
+    /// Switches the machine on. Cuts its power, or waits until it is asleep.
     fn power_on(&mut self, cut: Option<Cut>) -> anyhow::Result<()> {
         let number = self.judge.tally.power_ons + 1;
         let aimed = match cut {
@@ -159,7 +159,7 @@ impl Run<'_> {
         let (sender, signs) = channel();
         let watch = Box::new(move |event: &_| {
             if let Some(sign) = Sign::of(event) {
-                // Nobody listens any more only where the trial has failed.
+                // The receiver is gone only if the trial has failed.
                 let _ = sender.send((sign, Instant::now()));
             }
         });
@@ -189,7 +189,7 @@ impl Run<'_> {
         soak.disks.iter().try_for_each(TrialDisk::switch_off)
     }
 
-    /// Reads the console until the power is cut or the machine ends by itself.
+    /// Reads the console until the power is cut, or the machine ends by itself.
     fn follow(
         &mut self,
         running: &mut RunningMachine,
@@ -225,11 +225,11 @@ impl Run<'_> {
                     seen.push(sign);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                // QEMU has ended, or is about to.
+                // QEMU has ended or is about to end.
                 Err(RecvTimeoutError::Disconnected) => break running.wait_exit(self.soak.limit)?,
             }
         };
-        // The console is read to its end now.
+        // The console is read to its end.
         seen.extend(signs.iter().map(|(sign, _)| sign));
         let end = match (exit.status.code(), exit.status.signal()) {
             (None, Some(KILLED)) if moment.is_some() => End::Cut,
@@ -239,10 +239,10 @@ impl Run<'_> {
         Ok((seen, end))
     }
 
-    /// When to cut, once the phase is there that the cut is aimed at.
+    /// The time of the cut; `None`: the phase at which it is aimed has not begun.
     fn moment(&self, cut: Cut, (phase, since): (Phase, Instant)) -> Option<Instant> {
         let (aim, from, to) = match cut.aim {
-            // A bit beyond the usual length, as no two power-ons are alike.
+            // Up to 1.1 of the usual length, since the length varies.
             Aim::Phase(aim) => (aim, 0.0, 1.1),
             Aim::Consume => (Phase::Start, 0.6, 1.1),
         };
@@ -251,7 +251,7 @@ impl Run<'_> {
     }
 }
 
-/// `SIGKILL`
+/// Linux's `SIGKILL`.
 const KILLED: i32 = 9;
 
 /// Adds a line to the console's log.
@@ -260,11 +260,10 @@ fn note(log: &Path, text: &str) -> anyhow::Result<()> {
     Ok(writeln!(file, "{text}")?)
 }
 
-/// Keeps a disk or another file as it is before a power-on, for whoever looks into a failure.
+/// Copies a disk or another file before a power-on, for the analysis of a failure.
 fn keep_copy(file: &Path) -> anyhow::Result<()> {
     let copy = file.with_extension("before");
-    // It knows how to copy what a sparse file has, and where a file system can
-    // share blocks.
+    // `cp` copies the data of a sparse file only, and shares blocks if the file system can.
     let status = Command::new("cp")
         .args(["--reflink=auto", "--sparse=auto", "--"])
         .args([file, &copy])

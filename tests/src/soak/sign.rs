@@ -1,4 +1,4 @@
-//! What the console says of a machine that sleeps and wakes.
+//! Signs of a machine's sleeps and wakes on its console.
 
 use poorwill_machine::console::Event;
 
@@ -7,9 +7,9 @@ use crate::console::{COLD_BOOT, FATAL, SLEPT, WOKE};
 /// A sleep of the test kernel's case `endure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Step {
-    /// Which life: random, and new at each cold boot.
+    /// The life: a random number, new at each cold boot.
     pub(super) life: u64,
-    /// Which of the life's sleeps, counted from 1.
+    /// Number of the sleep in its life, from 1.
     pub(super) number: u32,
 }
 
@@ -19,18 +19,18 @@ impl std::fmt::Display for Step {
     }
 }
 
-/// Something that a line of the console, or a progress bar in it, says.
+/// The meaning of a console line, or of a progress bar in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// The firmware loads an image, which it has marked consumed.
+    /// The firmware loads an image, which it has marked as consumed.
     Loading,
-    /// It has loaded it.
+    /// The firmware has loaded the image.
     Woke,
-    /// It starts the OS without an image, for this reason.
+    /// The firmware starts the OS without an image, for this reason.
     ColdBoot(String),
     /// The kernel has begun this life.
     Born(u64),
-    /// The kernel woke and found all as it was at this sleep.
+    /// The kernel woke from this sleep, and found its memory unchanged.
     Whole(Step),
     /// The kernel asks for this sleep.
     Asks(Step),
@@ -38,17 +38,17 @@ pub(super) enum Sign {
     Refused(String),
     /// The firmware saves memory.
     Saving,
-    /// All of memory is written; the commit is next.
+    /// All of memory is written, and the commit follows.
     Written,
     /// The image is committed.
     Asleep,
-    /// What must never be said.
+    /// A forbidden line.
     Fatal(String),
 }
 
 impl Sign {
-    /// What an event of the console says. The power may be cut in the middle of
-    /// a line: half a line says nothing, or no more than it should.
+    /// The sign in an event of the console. The power may be cut within a line. Half a line gives
+    /// no sign, or a valid one.
     pub(super) fn of(event: &Event) -> Option<Self> {
         let text = match event {
             Event::Line(line) => &line.text,
@@ -85,10 +85,10 @@ impl Sign {
     }
 }
 
-/// The bar of a sleep whose pages are all written.
+/// The progress bar of a sleep that has written all pages.
 const FULL_BAR: &str = "poorwill: sleeping [####################";
 
-/// No power cut explains these.
+/// Lines that no power cut explains.
 const NEVER: [&str; 4] = [
     "test kernel: FAIL",
     "poorwill: wake failed",
@@ -96,7 +96,7 @@ const NEVER: [&str; 4] = [
     "poorwill: the images in the sleep area cannot be discarded",
 ];
 
-/// The kernel prints a life in 16 digits and a step in 6 or more.
+/// Parses a life. The kernel prints it in 16 digits, and a step in 6 or more.
 fn life(text: &str) -> Option<(u64, &str)> {
     let (digits, rest) = text.strip_prefix("life=")?.split_at_checked(16)?;
     Some((u64::from_str_radix(digits, 16).ok()?, rest))
@@ -111,20 +111,20 @@ fn step(text: &str) -> Option<Step> {
     })
 }
 
-/// A part of a power-on, by the signs at its begin and end.
+/// A part of a power-on, between two signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// From power-on until the image is consumed or given up.
+    /// From power-on until the image is consumed or refused.
     Start,
     /// The image is loaded.
     Load,
-    /// The OS runs: it looks at its memory and fills it anew.
+    /// The OS runs: it checks its memory, and fills it again.
     Run,
     /// The image is written.
     Save,
     /// The image is made durable and committed.
     Commit,
-    /// It is committed, and the power not yet off.
+    /// The image is committed, and the power is still on.
     Off,
 }
 
@@ -139,7 +139,7 @@ impl Phase {
         Self::Off,
     ];
 
-    /// The phase that begins with a sign, or goes on.
+    /// The phase that a sign begins or continues.
     pub(super) fn of(sign: &Sign) -> Self {
         match sign {
             Sign::Loading => Self::Load,
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(kernel(&whole), Some(Sign::Whole(step)));
         let asks = format!("sleep {life} step=000007");
         assert_eq!(kernel(&asks), Some(Sign::Asks(step)));
-        // Cut short, it says nothing.
+        // A part of the line gives no sign.
         for cut in 1..=asks.len() {
             assert_eq!(kernel(&asks[..asks.len() - cut]), None);
         }

@@ -1,4 +1,4 @@
-//! The machine of one power-on: from a trial's row to QEMU's arguments.
+//! Builds the machine of a power-on from a trial's row.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::plan::{Guest, PowerOn};
 use crate::tree;
 use crate::{faults, intact, power};
 
-/// A file that may be missing.
+/// The file, or an error if it is missing.
 fn found(file: &Result<PathBuf, String>) -> anyhow::Result<PathBuf> {
     file.clone().map_err(anyhow::Error::msg)
 }
 
 impl Run<'_> {
-    /// The machine of one power-on; `supply` is where the socket of its power supply is to be.
+    /// The machine of a power-on. `supply` is the path of its power supply's socket.
     pub(super) fn machine(&self, on: &PowerOn, supply: Option<&Path>) -> anyhow::Result<Machine> {
         let (trial, setup) = (self.trial, self.setup);
         let mut machine = Machine {
@@ -49,7 +49,7 @@ impl Run<'_> {
         }
         let mut more = trial.board.arguments.clone();
         if trial.row.vault {
-            // A comma in a name is written twice.
+            // QEMU reads two commas in a name as one.
             let file = self.vault().display().to_string().replace(',', ",,");
             let drive = format!("if=pflash,unit=1,format=raw,file={file}");
             more.extend(["-drive".to_owned(), drive]);
@@ -65,9 +65,9 @@ impl Run<'_> {
         machine.extra_arguments = more.into_iter().map(OsString::from).collect();
         self.add_tree(&mut machine)?;
         if trial.row.plugin {
-            // Last: a QEMU that only makes the tree runs no hart.
+            // Added last, so that a QEMU that only writes the device tree runs without the plugin.
             let plugin = found(&self.setup.plugin)?;
-            // A disk that the host is slow to serve is no reason for a driver's time-out.
+            // Harts wait, so that a slow disk of the host causes no time-out in a driver.
             let grace_us = if trial.disks.is_empty() { 0 } else { GRACE_US };
             let firmware = &machine.firmware;
             let plugin = power::arguments(&plugin, firmware, self.folder, supply, grace_us, on)?;
@@ -76,7 +76,7 @@ impl Run<'_> {
         Ok(machine)
     }
 
-    /// The loader's flash, made at the first power-on.
+    /// The flash with the loader, which is created at the first power-on.
     fn loader_flash(&self) -> anyhow::Result<PathBuf> {
         let file = self.folder.join("loader");
         if !file.exists() {
@@ -85,7 +85,7 @@ impl Run<'_> {
         Ok(file)
     }
 
-    /// Has it load the guest of this power-on.
+    /// Makes the machine load the guest of this power-on.
     fn add_guest(&self, on: &PowerOn, machine: &mut Machine) -> anyhow::Result<()> {
         let (trial, setup) = (self.trial, self.setup);
         let guest = trial.row.guest_of(on);
@@ -117,7 +117,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Gives it the tree that its board has instead of QEMU's, if it has one.
+    /// Adds the board's nodes to QEMU's device tree, if the board has some.
     fn add_tree(&self, machine: &mut Machine) -> anyhow::Result<()> {
         let board = &self.trial.board;
         if board.tree.is_none() && board.hold_up_us.is_none() && board.damaged_at.is_none() {
@@ -130,7 +130,7 @@ impl Run<'_> {
             let cache = Geometry::default().bytes();
             source += &power_fail(machine.interrupts, hold_up_us, cache);
         }
-        // Last: it may take away what that has put in.
+        // Last, since it may delete nodes that were added before.
         source += board.tree.as_deref().unwrap_or_default();
         write(machine, &qemu, &source, &file)?;
         if let Some(node) = &board.damaged_at {

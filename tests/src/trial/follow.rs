@@ -1,5 +1,4 @@
-//! One power-on while it lasts: what is done to the machine, and whether it says and ends as
-//! the plan wants.
+//! Follows a power-on: acts on the machine, and checks its console and its end against the plan.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::power;
 const SUCCESS: i32 = 42;
 
 impl Run<'_> {
-    /// Follows a machine to its end; tells how that was.
+    /// Follows a machine to its end, and returns the end.
     pub(super) fn follow(
         &self,
         running: &mut RunningMachine,
@@ -40,7 +39,9 @@ impl Run<'_> {
                 (Deed::Reset, Some(control)) => control.reset()?,
                 (Deed::PowerFails, _) => psu::set(&power::memory(self.folder), Power::Fail)?,
                 (Deed::PowerGood, _) => psu::set(&power::memory(self.folder), Power::Good)?,
-                (Deed::Break | Deed::Reset, None) => bail!("QEMU's control is not there"),
+                (Deed::Break | Deed::Reset, None) => {
+                    bail!("there is no connection to QEMU's control socket")
+                }
             }
         }
         for typed in &on.typed {
@@ -73,8 +74,8 @@ impl Run<'_> {
     }
 }
 
-/// Cuts the power after so long, and checks that the machine has started as it
-/// should, as far as it has come.
+/// Cuts the power after a delay. Checks that the machine has started as the plan requires, as far
+/// as its console shows.
 fn cut(running: &mut RunningMachine, after: Duration, start: &Start) -> anyhow::Result<End> {
     running.run_for(after)?;
     running.kill()?;
@@ -90,12 +91,12 @@ fn cut(running: &mut RunningMachine, after: Duration, start: &Start) -> anyhow::
     Ok(End::Cut)
 }
 
-/// Waits for the end of QEMU, or for a line after which none is to be waited for.
+/// Waits until QEMU ends. A fatal console line is an error.
 fn wait_exit(running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Exit> {
     match running.wait_where("its end", limit, |_| false) {
         Err(poorwill_machine::WaitError::Ended { exit, .. }) => Ok(exit),
         Err(error) => Err(error.into()),
-        Ok(line) => bail!("no line was waited for, but {line:?} came"),
+        Ok(line) => bail!("an unexpected line came: {line:?}"),
     }
 }
 

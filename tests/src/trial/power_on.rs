@@ -1,4 +1,4 @@
-//! One power-on: the machine is made and switched on, and what it leaves behind is checked.
+//! Runs a power-on: builds the machine, switches it on, and checks its console, disks and memory.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ use crate::power;
 use crate::stop_stacks;
 use crate::update;
 
-/// Why a machine boots cold that did not sleep.
+/// The reason of a cold boot of a machine that did not sleep.
 const NO_IMAGE: &str = "^no image(:|$)";
 
-/// Until QEMU's control answers.
+/// Time limit for a connection to QEMU's control socket.
 const CONNECT_LIMIT: Duration = Duration::from_secs(120);
 
-/// Time between a power-off and the next power-on, so that time can be seen to
-/// have been set forward.
+/// Time between a power-off and the next power-on, long enough to see that a wake advances the
+/// time.
 const PAUSE: Duration = Duration::from_millis(2100);
 
 impl Run<'_> {
-    /// Switches the machine on, and checks how it ends; tells how.
+    /// Switches the machine on, and checks its end. Returns the end.
     pub(super) fn power_on(&mut self, on: &PowerOn) -> anyhow::Result<End> {
         let start = self.wanted_start(on);
         if self.asleep && matches!(start, Start::Wake) {
@@ -59,11 +59,11 @@ impl Run<'_> {
                 cpu_time: self.host.cpu_time.clone(),
             },
         )?;
-        // The file that it is named beside is there now.
+        // The link's name needs the memory file, which exists now.
         let _link = supply
             .map(|socket| Link::make(&power::memory(self.folder), socket))
             .transpose()?;
-        // What is to come ends nothing.
+        // A line that the plan expects does not end the power-on.
         let is_expected = |text: &&str| on.expect.iter().any(|line| line.contains(text));
         let fatal: Vec<_> = (FATAL.into_iter())
             .filter(|text| !is_expected(text))
@@ -80,10 +80,10 @@ impl Run<'_> {
         self.asleep = matches!(outcome, Ok(End::Sleep));
         let ended = outcome
             .map_err(|error| anyhow!("{error:#}\n{}", evidence(&running, &machine, qemu)))?;
-        // A machine that seals nothing has no vault, whatever its flash: one without PMP.
+        // A machine that cannot seal has no vault, even with a flash: for example one without PMP.
         let seals = (running.lines().iter()).any(|line| line.text.contains(" sealed=yes"));
         let lines = running.lines();
-        // QEMU has to let go of the disks first.
+        // QEMU must release the disks first.
         drop(running);
         self.check_power(&lines, on, ended)?;
         if self.trial.row.intact {
@@ -99,8 +99,8 @@ impl Run<'_> {
         Ok(ended)
     }
 
-    /// Checks that nothing was lost as the power went, if it was switched off; and which of a
-    /// vault's keys are in memory that outlived it.
+    /// For a machine that was switched off, checks that the caches lost no line of the OS. Checks
+    /// which of the vault's keys are in persistent memory.
     fn check_power(&mut self, lines: &[Line], on: &PowerOn, ended: End) -> anyhow::Result<()> {
         if !self.trial.row.plugin {
             return Ok(());
@@ -121,7 +121,7 @@ impl Run<'_> {
         let keys = match (on.power_on, ended) {
             (_, End::Off | End::Sleep) => Some(Keys::None),
             (End::PowerLost, _) if on.fails.is_none() => Some(Keys::Cut),
-            // It may be starting, or loading, with any key on its way.
+            // The machine may be starting or loading, with any key in memory.
             _ => None,
         };
         if let Some(keys) = keys.filter(|_| self.trial.row.vault) {
@@ -130,7 +130,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How the machine is to start.
+    /// The start that the plan requires.
     fn wanted_start(&self, on: &PowerOn) -> Start {
         match (&on.cold_boot, self.asleep || on.wake) {
             (Some(reason), _) => Start::Cold(reason.clone()),
@@ -139,7 +139,7 @@ impl Run<'_> {
         }
     }
 
-    /// Checks what lines say of others, and of lines of earlier power-ons.
+    /// Checks lines against each other, and against lines of earlier power-ons.
     fn check_lines(&mut self, lines: &[Line], on: &PowerOn, ended: End) -> anyhow::Result<()> {
         let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
         self.look_for_repeats(&lines, &on.differ, true, ended)?;
@@ -147,9 +147,8 @@ impl Run<'_> {
         self.counts.check(&lines, &on.grows)
     }
 
-    /// Looks whether a line that begins with one of `starts` was there before. There
-    /// must be one, unless the power was cut too early to tell; with `differ` none that
-    /// was.
+    /// Records lines that begin with one of `starts`, and whether one has come before. There must
+    /// be such a line, unless the power was cut early. With `differ`, none may have come before.
     fn look_for_repeats(
         &mut self,
         lines: &[&str],
@@ -175,7 +174,7 @@ impl Run<'_> {
     }
 }
 
-/// A folder for a socket, if an event of the power-on does what `needs` one.
+/// A folder for a socket; `None`: no event of the power-on needs one.
 fn folder_for(on: &PowerOn, needs: impl Fn(&Deed) -> bool) -> anyhow::Result<Option<TempDir>> {
     let is_needed = on.events.iter().any(|event| needs(&event.does));
     Ok(is_needed.then(socket_folder).transpose()?)
