@@ -41,7 +41,7 @@ impl Ipi {
         let mmio = |address| unsafe { Mmio::new(address) };
         match (hart.msip, hart.machine_imsic) {
             (Some(msip), _) => Ipi::Msip(mmio(msip)),
-            (None, Some(file)) => Ipi::Imsic(mmio(file)),
+            (None, Some(file)) => Ipi::Imsic(mmio(file.address)),
             (None, None) => Ipi::None,
         }
     }

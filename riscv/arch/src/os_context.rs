@@ -1,5 +1,6 @@
 //! The OS's state in the calling hart, through its CSRs.
 
+use poorwill_devicetree::ImsicFile;
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{Keeper, State};
 use poorwill_hart::{
@@ -15,18 +16,22 @@ const _: () = assert!(MAX_FILE_WORDS == poorwill_drivers::imsic::MAX_WORDS);
 #[derive(Clone, Copy, Debug)]
 pub struct OsContext {
     timer: HartTimer,
-    file: Option<&'static InterruptFile<SupervisorFile>>,
+    file: Option<InterruptFile<SupervisorFile>>,
 }
 
 impl OsContext {
-    /// For a hart with this timer and, if it has one, this interrupt file.
+    /// For a hart with this timer and, if it has them, these interrupt files.
     #[must_use]
-    pub fn new(timer: HartTimer, file: Option<&'static InterruptFile<SupervisorFile>>) -> Self {
-        OsContext { timer, file }
+    pub fn new(timer: HartTimer, files: Option<ImsicFile>) -> Self {
+        let file = |files: ImsicFile| InterruptFile::new(SupervisorFile, files.identities);
+        OsContext {
+            timer,
+            file: files.map(file),
+        }
     }
 
-    pub(crate) fn file(&self) -> Option<&'static InterruptFile<SupervisorFile>> {
-        self.file
+    pub(crate) fn file(&self) -> Option<&InterruptFile<SupervisorFile>> {
+        self.file.as_ref()
     }
 }
 
@@ -66,16 +71,16 @@ impl HartAccess for OsContext {
     }
 
     fn file_words(&self) -> Option<usize> {
-        Some(self.file?.offsets().count())
+        Some(self.file()?.offsets().count())
     }
 
     fn read_file(&self) -> FileWords {
-        let file = self.file.into_iter();
+        let file = self.file().into_iter();
         file.flat_map(|file| file.capture()).collect()
     }
 
     fn write_file(&self, words: &[u64]) {
-        let Some(file) = self.file else { return };
+        let Some(file) = self.file() else { return };
         let state: State<&[u64]> = file.check(words).expect("the caller has asked how many");
         file.restore(&state);
     }

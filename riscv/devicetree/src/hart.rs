@@ -1,3 +1,4 @@
+use crate::interrupts::ImsicFile;
 use crate::isa::Extensions;
 
 /// Maximum number of harts of a machine.
@@ -18,10 +19,10 @@ pub struct Hart {
     pub msip: Option<u64>,
     /// Address of MTIMECMP.
     pub mtimecmp: Option<u64>,
-    /// Address of its M-level IMSIC file.
-    pub machine_imsic: Option<u64>,
-    /// Address of its S-level IMSIC file; its guests' files follow, a page each.
-    pub os_imsic: Option<u64>,
+    /// Its M-level IMSIC file.
+    pub machine_imsic: Option<ImsicFile>,
+    /// Its S-level IMSIC files.
+    pub os_imsic: Option<ImsicFile>,
 }
 
 /// The hart whose interrupt controller has the given phandle.

@@ -2,6 +2,7 @@ use arrayvec::ArrayVec;
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
+use thiserror::Error;
 
 use crate::bound::{self, TooMany};
 use crate::hart::{Hart, MAX_HARTS, find_hart};
@@ -19,8 +20,13 @@ pub const MAX_PLICS: usize = 4;
 /// Maximum number of APLIC domains of each kind: one for each socket.
 pub const MAX_APLICS: usize = 4;
 
+/// Maximum number of IMSIC nodes of each privilege level: one for each socket.
+pub const MAX_IMSICS: usize = 4;
+
 /// Their name in errors.
 const APLICS: &str = "APLIC domains of one privilege level";
+/// Their name in errors.
+const IMSICS: &str = "IMSIC nodes of one privilege level";
 
 /// Maximum number of machine-mode contexts of a PLIC, including those of monitor cores.
 pub const MAX_MACHINE_CONTEXTS: usize = 2 * MAX_HARTS;
@@ -35,10 +41,10 @@ pub struct Interrupts {
     pub machine_aplics: ArrayVec<Aplic, MAX_APLICS>,
     /// APLIC domains of the OS.
     pub os_aplics: ArrayVec<Aplic, MAX_APLICS>,
-    /// Machine mode's IMSIC files.
-    pub machine_imsic: Option<ImsicLayout>,
-    /// The OS's IMSIC files.
-    pub os_imsic: Option<ImsicLayout>,
+    /// Nodes of machine mode's IMSIC files.
+    pub machine_imsics: ArrayVec<ImsicLayout, MAX_IMSICS>,
+    /// Nodes of the OS's IMSIC files.
+    pub os_imsics: ArrayVec<ImsicLayout, MAX_IMSICS>,
 }
 
 /// A PLIC (RISC-V Platform-Level Interrupt Controller 1.0).
@@ -63,10 +69,12 @@ pub struct Aplic {
     pub sources: u32,
     /// Numbers in this domain of [`Machine::harts`](crate::Machine::harts), in their order.
     pub harts: ArrayVec<u32, MAX_HARTS>,
-    /// It sends message-signalled interrupts to IMSICs.
-    pub sends_msi: bool,
+    /// Phandle of the IMSIC node that takes its messages; `None` if it drives the harts by wires.
+    pub msi_parent: Option<u32>,
     /// Delegated sources, as (phandle of a child domain, first, last).
     pub delegated: ArrayVec<(u32, u32, u32), 4>,
+    /// The IMSIC nodes that take the messages of a root domain, and of the OS's domains below it.
+    pub imsics: Option<[ImsicLayout; 2]>,
     /// Devices name a source together with its trigger mode.
     pub(crate) takes_triggers: bool,
     phandle: u32,
@@ -92,7 +100,10 @@ impl Aplic {
             base: range.start,
             sources: sources.min(1023),
             harts: supervisor_places(node, harts),
-            sends_msi: node.property("msi-parent").is_some(),
+            imsics: None,
+            // A property without a phandle names no node, but there are no wires either.
+            msi_parent: (node.property("msi-parent"))
+                .map(|_| cell(node, "msi-parent").unwrap_or(0)),
             delegated: ranges.map(|[a, b, c]| (*a, *b, *c)).collect(),
             takes_triggers: cell(node, "#interrupt-cells") == Some(2),
             phandle: phandle(node).unwrap_or(0),
@@ -115,12 +126,10 @@ impl Aplic {
 }
 
 /// Addresses of the interrupt files of one privilege level (AIA, section 3.6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImsicLayout {
     /// Address of the first hart's file, in the first group.
     pub base: u64,
-    /// Number of interrupt identities of a file.
-    pub identities: u32,
     /// log2 of the pages of one hart's files.
     pub guest_bits: u32,
     /// Number of address bits for harts.
@@ -129,15 +138,34 @@ pub struct ImsicLayout {
     pub group_bits: u32,
     /// Lowest address bit of the group number.
     pub group_shift: u32,
+    phandle: u32,
+}
+
+/// The interrupt files of a hart, of one privilege level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImsicFile {
+    /// Address of the hart's own file; its guests' files follow, a page each.
+    pub address: u64,
+    /// Number of interrupt identities of each file, at most 2047.
+    pub identities: u32,
+    /// log2 of the pages for the hart's files.
+    pub guest_bits: u32,
 }
 
 /// Addresses at which the OS receives message-signalled interrupts: the interrupt files of its
 /// harts and of their guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageFiles {
-    harts: ArrayVec<u64, MAX_HARTS>,
-    /// Files of a hart, including its guests'.
-    per_hart: u64,
+    /// Address of a hart's files, and their number.
+    harts: ArrayVec<(u64, u64), MAX_HARTS>,
+}
+
+/// OS domains of one APLIC have different IMSIC nodes as `msi-parent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("OS domains of the APLIC at {root:#x} send messages to different IMSIC nodes")]
+pub struct TwoImsics {
+    /// Address of the root domain.
+    pub root: u64,
 }
 
 impl ImsicLayout {
@@ -146,12 +174,12 @@ impl ImsicLayout {
         let files = u32::try_from(hart_interrupts(node).count()).unwrap_or(u32::MAX);
         let layout = ImsicLayout {
             base: reg(node, 0)?.start,
-            identities: cell(node, "riscv,num-ids").unwrap_or(0).min(2047),
             guest_bits: cell(node, "riscv,guest-index-bits").unwrap_or(0).min(7),
             hart_bits: cell(node, "riscv,hart-index-bits")
                 .unwrap_or_else(|| files.max(1).next_power_of_two().ilog2()),
             group_bits: cell(node, "riscv,group-index-bits").unwrap_or(0),
             group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
+            phandle: phandle(node).unwrap_or(0),
         };
         // There is a range for each group of harts, with its harts' files. If they do not fit,
         // `reg` is wrong; then a group has 2^`hart_bits` harts at most.
@@ -164,6 +192,15 @@ impl ImsicLayout {
         Some((layout, most * layout.file_bytes()))
     }
 
+    /// The number by which an APLIC addresses a hart of the first group; `None` for a file
+    /// elsewhere.
+    #[must_use]
+    pub fn hart_number(&self, file: u64) -> Option<u32> {
+        let number = file.checked_sub(self.base)? / self.file_bytes();
+        let number = u32::try_from(number).ok()?;
+        (number >> self.hart_bits.min(31) == 0).then_some(number)
+    }
+
     fn file_bytes(&self) -> u64 {
         PAGE_BYTES << self.guest_bits
     }
@@ -173,11 +210,11 @@ impl MessageFiles {
     /// Files of these harts, each with `guests` guest files (GEILEN). The layout may reserve more
     /// room for guests; no file is in the rest.
     #[must_use]
-    pub fn new(harts: &[Hart], layout: Option<&ImsicLayout>, guests: u32) -> Self {
-        let room = layout.map_or(1, |layout| 1 << layout.guest_bits);
+    pub fn new(harts: &[Hart], guests: u32) -> Self {
+        let files = harts.iter().filter_map(|hart| hart.os_imsic);
+        let number = |file: ImsicFile| (u64::from(guests) + 1).min(1 << file.guest_bits);
         MessageFiles {
-            harts: harts.iter().filter_map(|hart| hart.os_imsic).collect(),
-            per_hart: (u64::from(guests) + 1).min(room),
+            harts: files.map(|file| (file.address, number(file))).collect(),
         }
     }
 
@@ -185,9 +222,12 @@ impl MessageFiles {
     /// (AIA, section 3.5).
     #[must_use]
     pub fn take(&self, address: u64) -> bool {
-        let mut offsets = (self.harts.iter()).filter_map(|file| address.checked_sub(*file));
-        offsets
-            .any(|offset| offset.is_multiple_of(PAGE_BYTES) && offset / PAGE_BYTES < self.per_hart)
+        self.harts.iter().any(|(first, number)| {
+            let offset = address.checked_sub(*first);
+            offset.is_some_and(|offset| {
+                offset.is_multiple_of(PAGE_BYTES) && offset / PAGE_BYTES < *number
+            })
+        })
     }
 }
 
@@ -257,12 +297,17 @@ impl Interrupts {
                 true => closing.close(node, range, most)?,
                 false => range,
             };
-            if identities.is_none() {
+            let Some(identities) = identities else {
                 continue;
-            }
+            };
             let group = if room < files { whole } else { range };
-            let files = file_addresses(group, bytes);
-            for (file, (controller, interrupt)) in files.zip(controllers.by_ref()) {
+            let addresses = file_addresses(group, bytes);
+            for (address, (controller, interrupt)) in addresses.zip(controllers.by_ref()) {
+                let file = ImsicFile {
+                    address,
+                    identities: identities.min(2047),
+                    guest_bits: layout.guest_bits,
+                };
                 match (find_hart(harts, controller), interrupt) {
                     (Some(hart), MACHINE_EXTERNAL) => hart.machine_imsic = Some(file),
                     (Some(hart), SUPERVISOR_EXTERNAL) => hart.os_imsic = Some(file),
@@ -271,16 +316,25 @@ impl Interrupts {
             }
         }
         let level = match is_machines {
-            true => &mut self.machine_imsic,
-            false => &mut self.os_imsic,
+            true => &mut self.machine_imsics,
+            false => &mut self.os_imsics,
         };
-        *level = identities.map(|_| layout).or(*level);
-        Ok(())
+        match identities {
+            Some(_) => bound::push(level, IMSICS, layout),
+            None => Ok(()),
+        }
     }
 
-    /// Keeps only delegations to the OS's domains in each root, and replaces their phandles by
-    /// child numbers.
-    pub(crate) fn link_domains(&mut self) {
+    /// Finds the IMSIC nodes of each root. Keeps only delegations to the OS's domains, and replaces
+    /// their phandles by child numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`TwoImsics`].
+    pub(crate) fn link_domains(&mut self) -> Result<(), TwoImsics> {
+        for place in 0..self.machine_aplics.len() {
+            self.machine_aplics[place].imsics = self.imsics_of(&self.machine_aplics[place])?;
+        }
         let of_os = &self.os_aplics;
         let is_of_os = |child| of_os.iter().any(|os| os.phandle == child);
         for root in &mut self.machine_aplics {
@@ -293,6 +347,36 @@ impl Interrupts {
                     .unwrap_or(0);
             }
         }
+        Ok(())
+    }
+
+    /// The IMSIC nodes that take the messages of a root domain, and of the OS's domains below it.
+    fn imsics_of(&self, root: &Aplic) -> Result<Option<[ImsicLayout; 2]>, TwoImsics> {
+        let below =
+            (self.os_aplics.iter()).filter(|domain| self.is_below(domain, root, MAX_APLICS));
+        let mut parents = below.filter_map(|domain| domain.msi_parent);
+        let parent = parents.next();
+        if parents.any(|other| Some(other) != parent) {
+            return Err(TwoImsics { root: root.base });
+        }
+        let find = |nodes: &[ImsicLayout], parent: Option<u32>| {
+            let phandle = parent.filter(|phandle| *phandle != 0)?;
+            nodes.iter().find(|node| node.phandle == phandle).copied()
+        };
+        let machine = find(&self.machine_imsics, root.msi_parent);
+        let os = find(&self.os_imsics, parent);
+        Ok(machine.zip(os).map(|(machine, os)| [machine, os]))
+    }
+
+    /// Returns whether a domain is a child of `root`, or a child's child, to this `depth`.
+    fn is_below(&self, domain: &Aplic, root: &Aplic, depth: usize) -> bool {
+        let mut between = self.machine_aplics.iter();
+        root.children.contains(&domain.phandle)
+            || depth > 0
+                && between.any(|other| {
+                    root.children.contains(&other.phandle)
+                        && self.is_below(domain, other, depth - 1)
+                })
     }
 }
 
@@ -346,24 +430,17 @@ mod tests {
 
     use super::*;
 
-    fn layout(guest_bits: u32) -> ImsicLayout {
-        ImsicLayout {
-            base: 0x2800_0000,
-            identities: 255,
-            guest_bits,
-            hart_bits: 2,
-            group_bits: 1,
-            group_shift: 24,
-        }
-    }
-
     fn files(harts: &[u64], guest_bits: u32, guests: u32) -> MessageFiles {
         let hart = |file: &u64| Hart {
-            os_imsic: Some(*file),
+            os_imsic: Some(ImsicFile {
+                address: *file,
+                identities: 255,
+                guest_bits,
+            }),
             ..Hart::default()
         };
         let harts: Vec<_> = harts.iter().map(hart).collect();
-        MessageFiles::new(&harts, Some(&layout(guest_bits)), guests)
+        MessageFiles::new(&harts, guests)
     }
 
     #[test]
@@ -383,7 +460,7 @@ mod tests {
     #[test]
     fn where_no_hart_has_files_no_message_is_taken() {
         assert!(!files(&[], 0, 0).take(0x2800_0000));
-        let none = MessageFiles::new(&[Hart::default()], None, 5);
+        let none = MessageFiles::new(&[Hart::default()], 5);
         assert!(!none.take(0) && !none.take(0x2800_0000));
     }
 

@@ -51,7 +51,8 @@ pub use flash::{Flash, VaultBank, VaultPlace};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{
-    Aplic, ImsicLayout, Interrupts, MAX_APLICS, MAX_MACHINE_CONTEXTS, MAX_PLICS, MessageFiles, Plic,
+    Aplic, ImsicFile, ImsicLayout, Interrupts, MAX_APLICS, MAX_IMSICS, MAX_MACHINE_CONTEXTS,
+    MAX_PLICS, MessageFiles, Plic, TwoImsics,
 };
 pub use intruder::Intruder;
 pub use isa::Extensions;

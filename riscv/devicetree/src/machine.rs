@@ -15,7 +15,7 @@ use crate::disabled;
 use crate::flash::Flash;
 use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
-use crate::interrupts::Interrupts;
+use crate::interrupts::{Interrupts, TwoImsics};
 use crate::intruder::{self, Intruder};
 use crate::isa::{Extensions, read_cache_block};
 use crate::memory_controller::MemoryController;
@@ -73,6 +73,8 @@ pub enum DescriptionError {
     NoTimer,
     #[error(transparent)]
     TooMany(#[from] TooMany),
+    #[error(transparent)]
+    TwoImsics(#[from] TwoImsics),
     #[error(transparent)]
     Intruder(#[from] Intruder),
 }
@@ -190,7 +192,7 @@ impl Machine {
         let devices = self.visit_all(root, root, stdout_name(root), 0);
         cpus.and(memory)?;
         reserved.and(devices)?;
-        self.interrupts.link_domains();
+        self.interrupts.link_domains()?;
         self.fingerprint =
             identity::fingerprint(root, &self.harts).ok_or(DescriptionError::TooDeep)?;
         // This walks the whole tree, so it follows the check of the depth.

@@ -47,6 +47,8 @@ pub enum PowerFailInput {
         place: usize,
         /// Number of the source.
         source: u32,
+        /// Number by which the APLIC addresses the first hart.
+        hart: u32,
     },
     /// A source of the PLIC [`Interrupts::plics`]`[place]`.
     Plic {
@@ -140,10 +142,18 @@ impl PowerFailNode {
         interrupts: &Interrupts,
         harts: &[Hart],
     ) -> Result<PowerFailInput, PowerFailError> {
-        let source = self.source_of(interrupts.machine_aplics[place].sources)?;
+        let aplic = &interrupts.machine_aplics[place];
+        let source = self.source_of(aplic.sources)?;
         let file = harts.first().and_then(|first| first.machine_imsic);
-        match file.zip(interrupts.machine_imsic) {
-            Some(_) => Ok(PowerFailInput::Aplic { place, source }),
+        let number = file
+            .zip(aplic.imsics)
+            .and_then(|(file, [machine, _])| machine.hart_number(file.address));
+        match number {
+            Some(hart) => Ok(PowerFailInput::Aplic {
+                place,
+                source,
+                hart,
+            }),
             None => Err(PowerFailError::FirstHart),
         }
     }

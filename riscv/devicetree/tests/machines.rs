@@ -9,7 +9,7 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
     Cache, DataCaches, DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic,
-    PowerFail, PowerFailError, PowerFailInput, SpareSource, VaultPlace, fixup, open,
+    PowerFail, PowerFailError, PowerFailInput, SpareSource, TwoImsics, VaultPlace, fixup, open,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -201,24 +201,26 @@ fn doorbells_and_interrupt_controllers() {
         (0xc00_0000, &[(0, 1, 96)][..])
     );
     let os = aia.interrupts.os_aplics.first().unwrap();
-    assert!(os.base == 0xd00_0000 && os.sends_msi);
-    let files = aia.interrupts.os_imsic.unwrap();
-    assert_eq!(
-        (files.base, files.identities, files.hart_bits),
-        (0x2800_0000, 255, 1)
-    );
-    assert_eq!(aia.harts[1].machine_imsic, Some(0x2400_1000));
+    assert!(os.base == 0xd00_0000 && os.msi_parent.is_some());
+    let [machine_files, files] = root.imsics.unwrap();
+    assert_eq!(machine_files.base, 0x2400_0000);
+    assert_eq!((files.base, files.hart_bits), (0x2800_0000, 1));
+    assert_eq!(aia.harts[1].machine_imsic.unwrap().address, 0x2400_1000);
+    assert_eq!(aia.harts[1].os_imsic.unwrap().identities, 255);
 
     let direct = machine("virt-aplic.dts");
     let os = direct.interrupts.os_aplics.first().unwrap();
-    assert!(!os.sends_msi);
+    assert!(os.msi_parent.is_none());
     assert_eq!(os.harts[..], [0, 1]);
 
     let aclint = machine("virt-aclint.dts");
     assert_eq!(aclint.harts[1].msip, Some(0x200_0004));
     let imsic_only = machine("virt-aclint-imsic.dts");
     assert!(imsic_only.harts.iter().all(|hart| hart.msip.is_none()));
-    assert_eq!(imsic_only.harts[0].machine_imsic, Some(0x2400_0000));
+    assert_eq!(
+        imsic_only.harts[0].machine_imsic.unwrap().address,
+        0x2400_0000
+    );
 }
 
 /// PIC64GX has a monitor hart, which it does not connect: its pair holds its place all the
@@ -304,6 +306,7 @@ fn controllers_with_one_interrupt_of_each_hart_count_pairs() {
     let of_files = ("0x04 0x0b 0x02 0x0b", "0x04 0xffffffff 0x02 0x0b");
     let machine = aclint("virt-aia.dts", of_files.0, of_files.1);
     let files = machine.harts.iter().map(|hart| hart.machine_imsic);
+    let files = files.map(|file| file.map(|file| file.address));
     assert_eq!(files.collect::<Vec<_>>(), [None, Some(0x2400_1000)]);
     let of_idc = ("0x04 0x09 0x02 0x09", "0x05 0xffffffff 0x04 0x09 0x02 0x09");
     let machine = aclint("virt-aplic.dts", of_idc.0, of_idc.1);
@@ -316,13 +319,14 @@ fn each_socket_has_interrupt_files_of_its_own() {
     let files: Vec<_> = machine
         .harts
         .iter()
-        .map(|hart| hart.machine_imsic)
+        .map(|hart| hart.machine_imsic.map(|file| file.address))
         .collect();
     assert_eq!(
         files,
         [0x2400_0000, 0x2400_1000, 0x2500_0000, 0x2500_1000].map(Some)
     );
     let of_os = machine.harts.iter().map(|hart| hart.os_imsic);
+    let of_os = of_os.map(|file| file.map(|file| file.address));
     assert_eq!(
         of_os.collect::<Vec<_>>(),
         [0x2800_0000, 0x2800_1000, 0x2900_0000, 0x2900_1000].map(Some)
@@ -349,6 +353,78 @@ fn each_socket_has_interrupt_files_of_its_own() {
         .iter()
         .filter(|range| range.length() == 0x8000);
     assert_eq!(aplics.count(), 2);
+}
+
+/// The change to `virt-sockets.dts` that gives each socket IMSIC nodes of its own, without group
+/// bits; the second OS node has fewer identities.
+const NODE_PER_SOCKET: &str = "
+    / { soc {
+        interrupt-controller@28000000 {
+            /delete-property/ riscv,group-index-bits;
+            /delete-property/ riscv,group-index-shift;
+            reg = <0 0x28000000 0 0x2000>;
+            interrupts-extended = <8 9 6 9>;
+        };
+        interrupt-controller@24000000 {
+            /delete-property/ riscv,group-index-bits;
+            /delete-property/ riscv,group-index-shift;
+            reg = <0 0x24000000 0 0x2000>;
+            interrupts-extended = <8 11 6 11>;
+        };
+        interrupt-controller@29000000 {
+            phandle = <0x29>;
+            compatible = \"riscv,imsics\";
+            interrupt-controller; msi-controller; #interrupt-cells = <0>;
+            riscv,num-ids = <63>; riscv,hart-index-bits = <1>;
+            reg = <0 0x29000000 0 0x2000>;
+            interrupts-extended = <4 9 2 9>;
+        };
+        interrupt-controller@25000000 {
+            phandle = <0x25>;
+            compatible = \"riscv,imsics\";
+            interrupt-controller; msi-controller; #interrupt-cells = <0>;
+            riscv,num-ids = <255>; riscv,hart-index-bits = <1>;
+            reg = <0 0x25000000 0 0x2000>;
+            interrupts-extended = <4 11 2 11>;
+        };
+        interrupt-controller@d008000 { msi-parent = <0x29>; };
+        interrupt-controller@c008000 { msi-parent = <0x25>; };
+    }; };";
+
+#[test]
+fn an_aplic_delivers_to_the_imsic_node_that_it_names() {
+    let joint = machine("virt-sockets.dts");
+    for root in &joint.interrupts.machine_aplics {
+        let [of_machine, of_os] = root.imsics.unwrap();
+        assert_eq!((of_machine.base, of_os.base), (0x2400_0000, 0x2800_0000));
+        assert_eq!((of_os.group_bits, of_os.group_shift), (1, 24));
+    }
+    let apart = Machine::read(&compile(&(source("virt-sockets.dts") + NODE_PER_SOCKET))).unwrap();
+    let bases = [(0x2400_0000, 0x2800_0000), (0x2500_0000, 0x2900_0000)];
+    for (root, bases) in apart.interrupts.machine_aplics.iter().zip(bases) {
+        let [of_machine, of_os] = root.imsics.unwrap();
+        assert_eq!((of_machine.base, of_os.base), bases);
+        assert_eq!((of_machine.group_bits, of_os.group_bits), (0, 0));
+        assert_eq!(of_os.hart_bits, 1);
+    }
+    let files = apart.harts.iter().map(|hart| hart.os_imsic.unwrap());
+    let files: Vec<_> = files.map(|file| (file.address, file.identities)).collect();
+    assert_eq!(
+        files,
+        [
+            (0x2800_0000, 255),
+            (0x2800_1000, 255),
+            (0x2900_0000, 63),
+            (0x2900_1000, 63)
+        ]
+    );
+    // One child of the first root sends elsewhere.
+    let torn = NODE_PER_SOCKET.to_owned()
+        + "/ { soc { interrupt-controller@c000000 { riscv,children = <0x0e 0x0c>; }; }; };";
+    assert_eq!(
+        Machine::read(&compile(&(source("virt-sockets.dts") + &torn))).err(),
+        Some(DescriptionError::TwoImsics(TwoImsics { root: 0xc00_0000 }))
+    );
 }
 
 /// A machine whose root has that many cells, and `/reserved-memory` these nodes and
@@ -516,6 +592,7 @@ fn the_power_supply_tells_when_the_power_fails() {
     let aplic = PowerFailInput::Aplic {
         place: 0,
         source: 60,
+        hart: 0,
     };
     let expected = |input| PowerFail {
         input,

@@ -51,18 +51,18 @@ pub struct Root<R> {
     sources: u32,
     /// Child index, first and last source.
     delegated: ArrayVec<(u32, u32, u32), 4>,
-    /// Machine mode's and the OS's files, if IMSICs deliver.
+    /// Nodes of machine mode's and of the OS's files, if IMSICs deliver.
     imsics: Option<[ImsicLayout; 2]>,
 }
 
 impl<R: Registers<u32>> Root<R> {
-    /// `imsics`: machine mode's and the OS's files, if harts have both.
-    pub fn new(registers: R, described: &Aplic, imsics: Option<[ImsicLayout; 2]>) -> Self {
+    /// The domain in `described`, behind `registers`.
+    pub fn new(registers: R, described: &Aplic) -> Self {
         Root {
             registers,
             sources: described.sources,
             delegated: described.delegated.clone(),
-            imsics,
+            imsics: described.imsics,
         }
     }
 
@@ -136,7 +136,7 @@ impl<R: Registers<u32>> Domain<R> {
         Domain {
             registers,
             sources: described.sources,
-            delivery: if described.sends_msi {
+            delivery: if described.msi_parent.is_some() {
                 ArrayVec::new()
             } else {
                 controls.collect()

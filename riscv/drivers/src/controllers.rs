@@ -62,14 +62,12 @@ impl<R: Registers<u32>> Controllers<R> {
         let has_os = !described.os_aplics.is_empty();
         let roots = described.machine_aplics.iter().filter(|_| has_os);
         let domains = described.os_aplics.iter();
-        let imsics = described.machine_imsic.zip(described.os_imsic);
-        let imsics: Option<[_; 2]> = imsics.map(Into::into);
         Controllers {
             plics: plics
                 .map(|plic| Plic::new(registers(plic.base), plic))
                 .collect(),
             roots: roots
-                .map(|root| Root::new(registers(root.base), root, imsics))
+                .map(|root| Root::new(registers(root.base), root))
                 .collect(),
             aplics: domains
                 .map(|domain| Domain::new(registers(domain.base), domain))

@@ -22,7 +22,7 @@ const DELIVER: u64 = 1;
 
 /// An interrupt file of a hart. Its registers are the indirect ones: an access writes the number to
 /// `*iselect`, then uses `*ireg`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct InterruptFile<R> {
     registers: R,
     identities: u32,

@@ -211,7 +211,7 @@ impl ThisHart {
 
     /// The OS's state on this hart.
     pub(crate) fn access(self) -> OsContext {
-        OsContext::new(self.timer(), platform().interrupts.file())
+        OsContext::new(self.timer(), self.description.os_imsic)
     }
 
     /// Bits of `mie` for machine mode's own interrupts on this hart.

@@ -14,7 +14,7 @@ const HIGH_LEVEL: u32 = 6;
 fn described(sources: u32, harts: &[u32], sends_msi: bool) -> Aplic {
     let mut described = Aplic::default();
     described.sources = sources;
-    described.sends_msi = sends_msi;
+    described.msi_parent = sends_msi.then_some(1);
     described.harts = harts.iter().copied().collect();
     described
 }
@@ -161,7 +161,7 @@ fn the_root_hands_down_what_the_tree_says() {
         .extend([(1, 0, 10), (1, 60, 2000), (0, 20, 20)]);
     let model = Model::new(Kind::Root, 64, 0);
     model.spoil();
-    Root::new(&model, &described, None).start();
+    Root::new(&model, &described).start();
     for source in 1..=64 {
         let expected = match source {
             1..=10 | 60..=64 => Some(1),
@@ -177,21 +177,15 @@ fn the_root_hands_down_what_the_tree_says() {
 
 #[test]
 fn messages_go_to_the_files_of_the_harts() {
-    let layout = ImsicLayout {
-        base: 0x2400_0000,
-        identities: 255,
-        guest_bits: 0,
-        hart_bits: 3,
-        group_bits: 2,
-        group_shift: 36,
-    };
-    let os = ImsicLayout {
-        base: 0xf_0000_0000,
-        guest_bits: 2,
-        ..layout
-    };
+    let mut layout = ImsicLayout::default();
+    (layout.base, layout.hart_bits) = (0x2400_0000, 3);
+    (layout.group_bits, layout.group_shift) = (2, 36);
+    let mut os = layout;
+    (os.base, os.guest_bits) = (0xf_0000_0000, 2);
     let model = Model::new(Kind::Root, 96, 0);
-    Root::new(&model, &described(96, &[], true), Some([layout, os])).start();
+    let mut described = described(96, &[], true);
+    described.imsics = Some([layout, os]);
+    Root::new(&model, &described).start();
     for (group, hart) in [(0, 0), (0, 7), (3, 0), (2, 5)] {
         let index = group << 3 | hart;
         let group = group << 36;

@@ -42,7 +42,7 @@ fn described() -> Interrupts {
         });
     }
     let mut aplic = Aplic::default();
-    (aplic.base, aplic.sources, aplic.sends_msi) = (APLIC, 2, true);
+    (aplic.base, aplic.sources, aplic.msi_parent) = (APLIC, 2, Some(1));
     described.os_aplics.push(aplic.clone());
     aplic.base = ROOT;
     described.machine_aplics.push(aplic);

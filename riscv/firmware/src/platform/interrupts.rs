@@ -6,9 +6,8 @@
 
 use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
-use poorwill_arch::imsic::{self, SupervisorFile};
+use poorwill_arch::imsic;
 use poorwill_devicetree::{Machine, MessageFiles};
-use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{ControllerState, Controllers, SectionKey};
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_sleep::NotKept;
@@ -22,7 +21,6 @@ const PIECE_WORDS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     shared: Controllers<Mmio>,
-    file: Option<InterruptFile<SupervisorFile>>,
     files: MessageFiles,
 }
 
@@ -39,13 +37,7 @@ impl Interrupts {
         let mmio = |address| unsafe { Mmio::new(address) };
         Interrupts {
             shared: Controllers::new(described, mmio),
-            file: (described.os_imsic)
-                .map(|layout| InterruptFile::new(SupervisorFile, layout.identities)),
-            files: MessageFiles::new(
-                &machine.harts,
-                described.os_imsic.as_ref(),
-                imsic::guest_files(),
-            ),
+            files: MessageFiles::new(&machine.harts, imsic::guest_files()),
         }
     }
 
@@ -56,11 +48,6 @@ impl Interrupts {
     /// Returns whether the OS receives message-signalled interrupts at this address.
     pub(crate) fn takes_message(&self, address: u64) -> bool {
         self.files.take(address)
-    }
-
-    /// The calling hart's S-level interrupt file, if the machine has IMSICs.
-    pub(crate) fn file(&self) -> Option<&InterruptFile<SupervisorFile>> {
-        self.file.as_ref()
     }
 }
 

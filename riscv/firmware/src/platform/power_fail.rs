@@ -157,16 +157,16 @@ impl PowerFail {
         let mmio = |address| unsafe { Mmio::new(address) };
         let interrupts = &machine.interrupts;
         let line = match described.input {
-            PowerFailInput::Aplic { place, source } => {
-                let first = machine.harts.first()?.machine_imsic?;
-                let files = interrupts.machine_imsic?;
-                PowerFailLine::Aplic {
-                    registers: mmio(interrupts.machine_aplics[place].base),
-                    source,
-                    hart: ((first - files.base) >> (12 + files.guest_bits)) as u32,
-                    identity: IDENTITY,
-                }
-            }
+            PowerFailInput::Aplic {
+                place,
+                source,
+                hart,
+            } => PowerFailLine::Aplic {
+                registers: mmio(interrupts.machine_aplics[place].base),
+                source,
+                hart,
+                identity: IDENTITY,
+            },
             PowerFailInput::Plic {
                 place,
                 source,
