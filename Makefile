@@ -10,7 +10,7 @@ FUZZ_SECONDS := 600
 CLI := $(TARGET)/release/poorwill
 
 .PHONY: help
-help: ## This list
+help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 .PHONY: demo
