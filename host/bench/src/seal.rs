@@ -229,7 +229,7 @@ fn power_on(machine: &Machine, qemu: &Qemu, status: i32) -> anyhow::Result<Vec<S
     let exit = exit.with_context(|| format!("the console's end:\n{}", tail()))?;
     ensure!(
         exit.status.code() == Some(status),
-        "it ended with {} instead of {status}; the console's end:\n{}{}",
+        "QEMU ended with {} instead of {status}; the console's end:\n{}{}",
         exit.status,
         tail(),
         exit.errors

@@ -163,7 +163,7 @@ impl<M: Machine> Persist<'_, M> {
                 &fingerprints[..]
             }
             (Err(error), Purpose::Snapshot(_)) => return Err(NoSleep::Area(error).into()),
-            // They are a second fence for an image that wakes once.
+            // An image that wakes once needs no fingerprints: they only add a check to the consumed mark.
             (Err(error), Purpose::Once) => {
                 self.machine.say(&Event::Unguarded(error));
                 &[]

@@ -11,8 +11,8 @@ use crate::node::MAX_DEPTH;
 /// refusals.
 pub const IDENTITY_RULE: u16 = 1;
 
-/// The tree's part of a machine's identity: a hash for each aspect except memory. For memory the
-/// OS's part counts ([`crate::Machine::identity`]).
+/// The tree's part of a machine's identity: a hash for each aspect except memory. The hash of
+/// memory covers only the OS's part ([`crate::Machine::identity`]).
 ///
 /// `/chosen` is left out, because it differs between power-ons (seeds, boot arguments, the initrd's
 /// address).

@@ -84,7 +84,7 @@ pub(super) enum Violation {
     #[error("a sleep was refused: {0}")]
     Refused(String),
     /// A forbidden line.
-    #[error("it said: {0}")]
+    #[error("the console has a forbidden line: {0}")]
     Fatal(String),
     /// The machine ended by itself, and was not asleep.
     #[error("the machine ended by itself, and was not asleep: {0}")]

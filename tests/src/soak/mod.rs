@@ -209,7 +209,7 @@ impl Run<'_> {
             }
             ensure!(
                 now < hung,
-                "it hangs: {:?} since {:?}",
+                "the machine hangs: {:?} since {:?}",
                 phase.0,
                 seen.last()
             );

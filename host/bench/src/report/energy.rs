@@ -69,7 +69,7 @@ impl Machines {
             "break-even with RAM powered",
         ];
         (!rows.is_empty()).then(|| Grid {
-            title: "Energy, modelled: the least and the greatest image measured",
+            title: "Energy, modelled: the smallest and the largest measured image",
             heads: heads.map(str::to_owned).into(),
             rows,
         })
@@ -144,8 +144,8 @@ impl Machine {
         Ok(Figure {
             title: format!("Power over time, modelled: {}", self.name),
             text: format!(
-                "{}. From the request on; rings are between phases, and the sleep itself is cut to \
-                 {SHOWN_SECONDS} s. With the greatest image measured: {phases}.",
+                "{}. Time begins at the request. Rings separate phases, and the sleep itself is shortened to \
+                 {SHOWN_SECONDS} s. The phases with the largest measured image: {phases}.",
                 self.profile.title
             ),
             svg: plot::curves(&curves, "seconds", "watts")?,
@@ -195,8 +195,8 @@ impl Machine {
         Ok(Figure {
             title: format!("Energy over the length of a sleep, modelled: {}", self.name),
             text: format!(
-                "{}. Rings mark break-evens with {}: {words}. Staged keeps RAM powered up to the \
-                 break-even and then saves the greatest image.",
+                "{}. Rings mark break-evens with {}: {words}. The staged mode keeps RAM powered up to the \
+                 break-even, and then saves the largest image.",
                 self.profile.title, self.retain.name
             ),
             svg: plot::curves(&curves, unit.name(), "kilojoules")?,

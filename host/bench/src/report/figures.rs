@@ -86,7 +86,7 @@ fn wake_parts(compare: &Comparison) -> anyhow::Result<Figure> {
         text: format!(
             "From power-on to redis's first answer, for each machine (GiB in use of GiB \
              installed). Medians of {} rounds; the black line reaches from the shortest to the \
-             longest wake. The reset lasts until the firmware has found its clock; the kernel's part is from its own log.",
+             longest wake. The part \"reset\" ends when the firmware has found its clock. The kernel's part is from its own log.",
             compare.rounds
         ),
         svg: plot::bars(&bars, "seconds")?,
@@ -230,8 +230,8 @@ fn ways_back(compare: &Comparison) -> anyhow::Result<Figure> {
         title: "Ways to wake, over memory in use".into(),
         text: format!(
             "Power-on to redis's first answer in a machine of {} GiB; hibernation wherever it \
-             was measured. The plain read is Linux's, of the image's bytes, and is the limit of \
-             loading alone. Each step upwards is a multiple.",
+             was measured. Linux's plain read of the image's bytes is the limit of \
+             loading alone. The vertical axis is logarithmic.",
             mib_as_gib(largest(compare))
         ),
         svg: plot::lines(&series, &axes("GiB in use", "seconds", true, false))?,

@@ -153,7 +153,7 @@ impl Snapshot {
         );
         if let Some(gain) = figures.gain() {
             println!(
-                "The snapshot's first answer comes {gain:.1} times earlier than the cold boot's."
+                "The cold boot takes {gain:.1} times as long as the snapshot to the first answer."
             );
         }
         Ok(ExitCode::SUCCESS)

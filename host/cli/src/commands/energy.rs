@@ -58,8 +58,8 @@ pub(crate) struct Energy {
 }
 
 /// Printed above each table.
-const MODELLED: &str = "Energy is modelled: the powers of the profile, each with its source below, times the times of \
-     the phases. No power was measured here.";
+const MODELLED: &str = "Energy is modelled: the profile's power of each phase, with its source below, multiplied by the \
+     phase's time. No power was measured.";
 
 impl Energy {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {

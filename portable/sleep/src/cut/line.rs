@@ -125,12 +125,12 @@ impl Line {
         Some((sequence, commit))
     }
 
-    /// Consumed: all cuts up to that one were resumed, or given up.
+    /// Consumed: each cut up to `sequence` was resumed or discarded.
     pub(super) fn consumed(sequence: u64) -> Self {
         Self::new(kind::CONSUMED, sequence, [0; _])
     }
 
-    /// The same, and the machine runs since the last of them.
+    /// The same, and the machine has been running since the last of them.
     pub(super) fn running(sequence: u64) -> Self {
         Self::new(kind::CONSUMED, sequence, [RUNS, 0, 0, 0, 0])
     }

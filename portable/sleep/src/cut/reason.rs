@@ -25,10 +25,10 @@ pub enum CutReason {
     /// A PCI function without a keeper is in use.
     #[error("the PCI function {0} is in use, and the firmware cannot restore it")]
     LiveFunction(Function),
-    /// The same of a device, by its address.
+    /// A device without a keeper is in use; its address.
     #[error("the device at {0:#x} is in use, and the firmware cannot restore it")]
     LiveDevice(u64),
-    /// A PCI function is in a state that has no keeper.
+    /// A PCI function is in a state that its keeper cannot restore.
     #[error("the PCI function {0} is in a state that cannot be kept")]
     FunctionState(Function),
     /// A disk did not store its data in time.

@@ -91,7 +91,7 @@ impl KeepValue for HeadOfRecord {
     }
 }
 
-/// The OS has asked for a save, which was refused for the cut.
+/// The OS requested a save, and a power failure refused it. So its SUSP call fails after Go.
 pub(crate) struct SaveRefused;
 
 impl KeepValue for SaveRefused {

@@ -84,7 +84,7 @@ pub struct Fault {
 /// The OS's memory, by physical address.
 pub trait PhysicalMemory {
     /// Reads `bytes` bytes at `address`, a multiple of `bytes`: 8 of memory, or 2 of an
-    /// instruction, possibly in flash. `None` if they are not the OS's.
+    /// instruction, possibly in flash. `None`: they are not in OS memory or flash.
     fn read(&self, address: u64, bytes: u64) -> Option<u64>;
 }
 
