@@ -36,9 +36,9 @@ struct State {
 #[derive(Debug)]
 struct Used {
     name: String,
-    /// Without the waits for its turns.
+    /// Time from its start to its end, without the waits for turns.
     wall_clock: Duration,
-    /// Of its QEMUs.
+    /// CPU time of its QEMUs.
     cpu: Duration,
 }
 

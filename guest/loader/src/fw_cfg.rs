@@ -119,7 +119,7 @@ impl FwCfg {
         let register =
             core::ptr::with_exposed_provenance_mut::<u64>(to_usize(self.registers + REQUEST));
         fence();
-        // SAFETY: the caller of `new` promised that the device's registers lie there. The request
+        // SAFETY: the caller of `new` promised that the device's registers are there. The request
         // is in our memory. It names our memory, or memory that no other code uses.
         unsafe { register.write_volatile(place.to_be()) };
         fence();

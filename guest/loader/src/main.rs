@@ -41,7 +41,7 @@ fn load(tree: u64) -> Result<u64, LoadError> {
     let tree = FwDynamic::find_tree(tree, read).map_err(|_| LoadError::NoTree(tree))?;
     let stack_end = tree.start & !(entry::STACK_ALIGN - 1);
     let stack = PhysRange::new(stack_end.saturating_sub(STACK_BYTES), STACK_BYTES);
-    // SAFETY: a device tree of this length lies there, and no other code uses it.
+    // SAFETY: a device tree of this length is there, and no other code uses it.
     let machine = Machine::read(unsafe { memory(tree) })?;
     let device = machine.fw_cfg.first().ok_or(LoadError::NoDevice)?;
     // SAFETY: the device tree gives the device's address.

@@ -43,13 +43,13 @@ pub enum FlushKind {
 /// Counts of written-back lines by cause, and of devices' writes to dirty lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By an instruction with the line's address.
+    /// Written back by an instruction with the line's address.
     pub by_line: u64,
-    /// By a store to a cache controller's register.
+    /// Written back by a store to a cache controller's register.
     pub by_register: u64,
-    /// By a flush of a hart's whole cache.
+    /// Written back by a flush of a hart's whole cache.
     pub all: u64,
-    /// By displacement.
+    /// Written back because another line needed the place.
     pub displaced: u64,
     /// Stores to a dirty line after a device had written to it.
     pub device_writes: u64,
