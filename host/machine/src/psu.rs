@@ -18,9 +18,9 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Power {
-    /// The power fails: it lasts for the hold-up, and no longer
+    /// The power fails, and ends after the hold-up
     Fail,
-    /// The power is good again, and lasts, if it has not gone yet
+    /// The power is good again: within the hold-up, it then does not end
     Good,
 }
 

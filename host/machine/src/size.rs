@@ -14,7 +14,7 @@ pub struct Bytes(pub u64);
 pub enum SizeError {
     #[error("{0:?} is not a size: write a whole number and K, M, G or T, such as 512M or 3G")]
     Malformed(String),
-    #[error("{0:?} is more than any machine has")]
+    #[error("{0:?} is too large: write a size below 2^64 bytes")]
     TooLarge(String),
 }
 

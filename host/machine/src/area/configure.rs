@@ -47,7 +47,8 @@ pub struct Configured {
 ///
 /// # Errors
 ///
-/// After an [`AreaError`] the old configuration is valid. If the disk failed, the new one may be.
+/// After an [`AreaError`] the old configuration is valid. After a failure of the disk, the new one
+/// may be valid.
 pub fn configure(disk: &Path, change: &Change) -> Result<Configured, AreaError> {
     let mut only = open_only(disk)?;
     let partition = only.partition;
