@@ -179,7 +179,7 @@ cli: setup-tools ## Build the host command, target/release/poorwill
 test-kernel: setup-tools
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-test-kernel
-	@cp $(TARGET)/$(BARE)/bare/poorwill-test-kernel build/test-kernel.elf
+	@cp $(TARGET)/$(BARE)/bare/poorwill-test-kernel build/test-kernel.bin
 
 .PHONY: loader
 loader: setup-tools ## Build build/loader.bin, which starts a kernel from flash

@@ -165,7 +165,7 @@ fn built(name: &str, help: &str) -> Result<PathBuf, String> {
 
 fn kernel() -> Result<PathBuf, String> {
     let named = std::env::var_os("POORWILL_TEST_KERNEL").map(PathBuf::from);
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/test-kernel.elf");
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/test-kernel.bin");
     file(
         &named.unwrap_or(built),
         "build it with `make test-kernel`, or name it in POORWILL_TEST_KERNEL",

@@ -18,7 +18,7 @@ pub fn command_line(items: &mut impl Items) -> Result<Option<CommandLine>, LoadE
     let mut bytes = [0; MAX_COMMAND_LINE];
     let place = bytes.get_mut(..length as usize);
     let place = place.ok_or(LoadError::CommandLine(length, MAX_COMMAND_LINE))?;
-    items.read(Item::CommandLine, 0, place)?;
+    items.read(Item::CommandLine, place)?;
     let is_text = place.iter().position(|byte| *byte == 0);
     // Without a zero in the buffer, the line is longer than the buffer, and its end is missing.
     let end = is_text.ok_or(LoadError::Truncated(Item::CommandLine, length))?;

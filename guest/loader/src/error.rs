@@ -18,20 +18,12 @@ pub enum LoadError {
     Device(#[from] DeviceError),
     #[error("QEMU has no kernel: name one with -kernel")]
     NoKernel,
-    #[error("the kernel is neither a RISC-V Linux image nor a 64-bit RISC-V ELF file")]
+    #[error("the kernel is not a RISC-V Linux image: give -kernel an uncompressed Image")]
     Format,
     #[error("{0} is cut short: it has {1} bytes")]
     Truncated(Item, u32),
     #[error("the kernel asks for an offset of {0:#x}, which is no multiple of 2 MiB")]
     TextOffset(u64),
-    #[error("the kernel's segment at {0:#x} has less memory than data")]
-    Segment(u64),
-    #[error("the kernel has more than {0} segments to load")]
-    TooManySegments(usize),
-    #[error("the kernel's segment from {start:#x} to {end:#x} is not in free memory")]
-    NotFree { start: u64, end: u64 },
-    #[error("the kernel's entry point {0:#x} is in none of its segments")]
-    Entry(u64),
     #[error("no free memory for {0}, which takes {1} bytes")]
     NoRoom(Item, u64),
     #[error("the kernel's command line has {0} bytes; shorten it to {1}")]

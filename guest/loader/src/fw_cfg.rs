@@ -25,7 +25,6 @@ mod key {
 /// Bits of a request's control word.
 mod control {
     pub(super) const READ: u32 = 1 << 1;
-    pub(super) const SKIP: u32 = 1 << 2;
     pub(super) const SELECT: u32 = 1 << 3;
 }
 
@@ -52,7 +51,7 @@ impl FwCfg {
     pub(crate) unsafe fn new(registers: u64) -> Result<Self, DeviceError> {
         let device = FwCfg { registers };
         let mut signature = [0; 4];
-        device.fill(key::SIGNATURE, 0, &mut signature)?;
+        device.fill(key::SIGNATURE, &mut signature)?;
         if signature != SIGNATURE || device.number(key::FEATURES)? & HAS_DMA == 0 {
             return Err(DeviceError::Unknown);
         }
@@ -69,9 +68,7 @@ impl FwCfg {
     ///
     /// No other code may use the memory of `piece.place`.
     pub(crate) unsafe fn load(&self, piece: &Piece) -> Result<(), DeviceError> {
-        let key = key_of(piece.item);
-        self.select(key, piece.offset)?;
-        self.request(control::READ, piece.bytes, piece.place.start)?;
+        self.read_item(key_of(piece.item), piece.bytes, piece.place.start)?;
         let moved = u64::from(piece.bytes);
         let rest =
             core::ptr::with_exposed_provenance_mut::<u8>(to_usize(piece.place.start + moved));
@@ -82,28 +79,20 @@ impl FwCfg {
 
     fn number(&self, key: u16) -> Result<u32, DeviceError> {
         let mut bytes = [0; 4];
-        self.fill(key, 0, &mut bytes)?;
+        self.fill(key, &mut bytes)?;
         Ok(u32::from_le_bytes(bytes))
     }
 
-    fn fill(&self, key: u16, offset: u32, into: &mut [u8]) -> Result<(), DeviceError> {
+    fn fill(&self, key: u16, into: &mut [u8]) -> Result<(), DeviceError> {
         let length = u32::try_from(into.len()).map_err(|_| DeviceError::Refused(u32::MAX))?;
-        self.select(key, offset)?;
-        self.request(
-            control::READ,
-            length,
-            into.as_mut_ptr().expose_provenance() as u64,
-        )
+        let address = into.as_mut_ptr().expose_provenance() as u64;
+        self.read_item(key, length, address)
     }
 
-    /// Selects the item and the offset for the next read.
-    fn select(&self, key: u16, offset: u32) -> Result<(), DeviceError> {
-        let select = u32::from(key) << 16 | control::SELECT | control::SKIP;
-        self.request(select, offset, 0)
-    }
-
-    /// Makes a request. The device completes it before the register write that starts it returns.
-    fn request(&self, wanted: u32, length: u32, address: u64) -> Result<(), DeviceError> {
+    /// Reads an item from its start. The device completes the request before the register write
+    /// that starts it returns.
+    fn read_item(&self, key: u16, length: u32, address: u64) -> Result<(), DeviceError> {
+        let wanted = u32::from(key) << 16 | control::SELECT | control::READ;
         #[repr(C, align(16))]
         struct Request {
             control: u32,
@@ -155,7 +144,7 @@ impl Items for FwCfg {
         })
     }
 
-    fn read(&mut self, item: Item, offset: u32, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.fill(key_of(item), offset, into)
+    fn read(&mut self, item: Item, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.fill(key_of(item), into)
     }
 }

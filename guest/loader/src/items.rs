@@ -37,6 +37,6 @@ pub trait Items {
     /// Length of an item in bytes; 0: there is no such item.
     fn length(&mut self, item: Item) -> Result<u32, DeviceError>;
 
-    /// Fills `into` with the bytes of an item from `offset` on. The item must have all of them.
-    fn read(&mut self, item: Item, offset: u32, into: &mut [u8]) -> Result<(), DeviceError>;
+    /// Fills `into` with the first bytes of an item. The item must have all of them.
+    fn read(&mut self, item: Item, into: &mut [u8]) -> Result<(), DeviceError>;
 }

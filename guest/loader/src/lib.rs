@@ -7,10 +7,8 @@
 #![deny(clippy::let_underscore_must_use)]
 
 mod command_line;
-mod elf;
 mod error;
 mod items;
-mod kernel_file;
 mod piece;
 mod place;
 mod plan;
@@ -19,7 +17,7 @@ mod tree;
 pub use command_line::{CommandLine, MAX_COMMAND_LINE, command_line};
 pub use error::LoadError;
 pub use items::{DeviceError, Item, Items};
-pub use piece::{MAX_PIECES, Piece};
+pub use piece::Piece;
 pub use place::{TREE_GROWTH, Taken};
 pub use plan::Plan;
 pub use tree::tell;

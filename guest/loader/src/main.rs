@@ -47,18 +47,20 @@ fn load(tree: u64) -> Result<u64, LoadError> {
     // SAFETY: the device tree gives the device's address.
     let mut items = unsafe { FwCfg::new(device.start) }?;
     let plan = Plan::make(&mut items, &machine, &Taken { tree, stack })?;
-    for piece in &plan.pieces {
+    for piece in [plan.kernel].iter().chain(&plan.initrd) {
         // SAFETY: the plan assigns free memory only.
         unsafe { items.load(piece) }?;
     }
     let line = command_line(&mut items)?;
-    if plan.initrd.is_some() || line.is_some() {
+    let initrd = plan.initrd.map(|piece| piece.place);
+    if initrd.is_some() || line.is_some() {
         let room = PhysRange::new(tree.start, tree.length() + TREE_GROWTH);
         // SAFETY: the range is the device tree, and memory after it that the plan keeps free.
-        tell(unsafe { memory(room) }, plan.initrd, line.as_deref())?;
+        tell(unsafe { memory(room) }, initrd, line.as_deref())?;
     }
-    say!("kernel at {:#x}", plan.entry);
-    Ok(plan.entry)
+    let entry = plan.kernel.place.start;
+    say!("kernel at {entry:#x}");
+    Ok(entry)
 }
 
 /// Fills `into` with the memory from `address` on.

@@ -5,11 +5,10 @@ use poorwill_memory::{MemoryMap, PhysRange};
 use crate::command_line::MAX_COMMAND_LINE;
 use crate::error::LoadError;
 use crate::items::Item;
-use crate::piece::MAX_PIECES;
 
 /// The most ranges that are not free: the device tree's reservations, the device tree itself, the
-/// stack and the pieces.
-const MAX_HOLES: usize = MAX_RESERVED + 2 + MAX_PIECES;
+/// stack, the kernel and the initramfs.
+const MAX_HOLES: usize = MAX_RESERVED + 4;
 
 /// Memory that the loader needs while it runs.
 #[derive(Clone, Copy, Debug)]
@@ -64,26 +63,6 @@ impl<'m> Free<'m> {
         starts.min().unwrap_or(0)
     }
 
-    /// Takes `ranges` from the free memory. They must not overlap each other.
-    ///
-    /// # Errors
-    ///
-    /// [`LoadError::NotFree`] with the first range that is not free.
-    pub(crate) fn take(&mut self, ranges: &[PhysRange]) -> Result<(), LoadError> {
-        for (index, range) in ranges.iter().enumerate() {
-            let is_free = self.map.contains(range.start, range.length());
-            if !is_free || ranges[..index].iter().any(|other| other.overlaps(range)) {
-                return Err(LoadError::NotFree {
-                    start: range.start,
-                    end: range.end,
-                });
-            }
-        }
-        self.holes.extend(ranges.iter().copied());
-        self.map = MemoryMap::new(&self.machine.memory, &self.holes)?;
-        Ok(())
-    }
-
     /// Takes `bytes` at the lowest free multiple of `align` that is at least `least`. `align` must
     /// be a power of two.
     pub(crate) fn place(
@@ -100,7 +79,8 @@ impl<'m> Free<'m> {
         };
         let place = self.map.ranges().iter().find_map(fits);
         let place = place.ok_or(LoadError::NoRoom(item, bytes))?;
-        self.take(&[place])?;
+        self.holes.push(place);
+        self.map = MemoryMap::new(&self.machine.memory, &self.holes)?;
         Ok(place)
     }
 }

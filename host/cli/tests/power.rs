@@ -19,7 +19,7 @@ const BUILT: [(&str, &str); 4] = [
     ("poorwill.elf", "firmware"),
     ("loader.bin", "loader"),
     ("poorwill-plugin.so", "plugin"),
-    ("test-kernel.elf", "test-kernel"),
+    ("test-kernel.bin", "test-kernel"),
 ];
 
 /// The test kernel's, of which all harts run first.
@@ -50,7 +50,7 @@ fn is_ready() -> bool {
 
 /// The command, to be run on the machine whose memory is `ram`.
 fn command(world: &World, more: &[&str]) -> Command {
-    let kernel = build().join("test-kernel.elf");
+    let kernel = build().join("test-kernel.bin");
     let usual = "run --cut --ram ram --memory 128M --disk d --kernel";
     let all = usual
         .split(' ')

@@ -199,12 +199,12 @@ pub fn firmware() -> Result<PathBuf, PathError> {
 }
 
 /// The kernel that tests start in place of an OS: `$POORWILL_TEST_KERNEL`, else
-/// `build/test-kernel.elf`. It is searched for as the firmware is.
+/// `build/test-kernel.bin`. It is searched for as the firmware is.
 pub fn test_kernel() -> Result<PathBuf, PathError> {
     let found = named_or_built(
         "test kernel",
         "POORWILL_TEST_KERNEL",
-        "build/test-kernel.elf",
+        "build/test-kernel.bin",
     );
     found.ok_or(PathError::NoTestKernel)?
 }

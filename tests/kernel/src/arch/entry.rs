@@ -3,13 +3,29 @@
 use crate::machine::MAX_HARTS;
 use core::arch::global_asm;
 
-// The first instruction of the image. a0 = hart id, a1 = device tree.
+// Linux's image header (Documentation/arch/riscv/boot-image-header.rst), which begins with the
+// image's first instruction. a0 = hart id, a1 = device tree. The text offset is where `kernel.ld`
+// links the image, from the start of memory.
 global_asm!(
     "
     .section .text.entry, \"ax\"
     .globl _start
 _start:
-    csrw sie, zero
+    .option push
+    .option norvc
+    j    1f
+    nop
+    .option pop
+    .dword 0x200000       # text offset
+    .dword __image_bytes
+    .dword 0              # flags: little-endian
+    .word 2, 0            # version 0.2
+    .dword 0
+    .ascii \"RISCV\\0\\0\\0\"
+    .ascii \"RSC\\x05\"
+    .word 0
+
+1:  csrw sie, zero
     la   t0, fatal_vector
     csrw stvec, t0
     la   sp, __boot_stack_top
