@@ -107,7 +107,7 @@ check-code:
 	@$(CARGO) fmt --all --check
 	@echo "check: clippy"
 	@$(CARGO) clippy --locked --quiet --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-guest-entry --exclude poorwill-guest-client -- -D warnings
-	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -p poorwill-loader --features poorwill-loader/program -- -D warnings
+	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -p poorwill-loader -p poorwill-critical --features poorwill-loader/program,poorwill-critical/program -- -D warnings
 	@$(CARGO) guest clippy --locked --quiet -p poorwill-guest-entry -p poorwill-guest-client -p poorwill-guest-tool --features poorwill-guest-tool/program -- -D warnings
 	@tools/advisories
 
@@ -186,6 +186,12 @@ loader: setup-tools ## Build build/loader.bin, which starts a kernel from flash
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-loader --features program
 	@cp $(TARGET)/$(BARE)/bare/poorwill-loader build/loader.bin
+
+.PHONY: critical
+critical: setup-tools ## Build build/critical.bin, the critical guest (guest/critical)
+	@mkdir -p build
+	@$(CARGO) bare build --locked --quiet -p poorwill-critical --features program
+	@cp $(TARGET)/$(BARE)/bare/poorwill-critical build/critical.bin
 
 # Models the caches of boards with persistent memory, which QEMU lacks. The new file is renamed
 # into place, since a running QEMU has the last one mapped.

@@ -1,0 +1,54 @@
+//! Short lines for the SBI's debug console.
+
+use core::fmt::{self, Write};
+
+use arrayvec::ArrayString;
+use sbi_rt::Physical;
+
+/// Calls without a result after which a line is dropped: a firmware may serve calls late.
+const PATIENCE: u32 = 1000;
+
+/// The line that is to be printed. The console never delays a heartbeat by more than a call.
+#[derive(Debug, Default)]
+pub(crate) struct Console {
+    line: ArrayString<160>,
+    written: usize,
+    failures: u32,
+}
+
+impl Console {
+    /// Replaces the line by `critical: TEXT`.
+    pub(crate) fn say(&mut self, text: fmt::Arguments<'_>) {
+        *self = Console::default();
+        // A longer text is cut.
+        let _is_whole = write!(self.line, "critical: {text}").is_ok();
+        let room = self.line.capacity() - 1;
+        self.line.truncate(room);
+        self.line.push('\n');
+    }
+
+    /// Calls DBCN once if bytes are left; returns whether some are left after it.
+    pub(crate) fn flush(&mut self) -> bool {
+        let rest = &self.line.as_bytes()[self.written..];
+        if rest.is_empty() || self.failures >= PATIENCE {
+            return false;
+        }
+        let address = rest.as_ptr().expose_provenance();
+        let answer = sbi_rt::console_write(Physical::new(rest.len(), address, 0));
+        let count = answer.ok().unwrap_or(0).min(rest.len());
+        self.written += count;
+        self.failures = if count == 0 { self.failures + 1 } else { 0 };
+        true
+    }
+}
+
+/// Prints a last line, and ends the guest. The machine's other domains run on.
+pub(crate) fn fail(text: fmt::Arguments<'_>) -> ! {
+    let mut console = Console::default();
+    console.say(text);
+    while console.flush() {}
+    sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure);
+    loop {
+        crate::hardware::wait();
+    }
+}

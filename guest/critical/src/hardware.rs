@@ -1,0 +1,196 @@
+//! All of the program's unsafe code: its entry, registers, and the SBI's suspend call.
+//!
+//! Interrupts stay off in `sstatus`. A pending one ends `wfi`, and the loop takes it there, so no
+//! handler runs beside other code.
+
+use core::arch::{asm, global_asm};
+
+use poorwill_drivers::Registers;
+use poorwill_memory::to_usize;
+use sbi_spec::susp::{EID_SUSP, SUSPEND};
+
+/// Timer and external interrupts of S-mode (`sie`).
+const TIMER_AND_EXTERNAL: usize = 1 << 5 | 1 << 9;
+
+/// Registers of an IMSIC file, by `siselect` (RISC-V AIA 1.0, 3.8).
+const EIDELIVERY: usize = 0x70;
+const EITHRESHOLD: usize = 0x72;
+const EIP0: usize = 0x80;
+const EIE0: usize = 0xc0;
+
+// The first instruction of the image. a0 = hart ID, a1 = device tree. At a trap the program prints
+// a message, on an emptied stack.
+global_asm!(
+    "
+    .section .text.entry, \"ax\"
+    .globl _start
+_start:
+    csrw  sie, zero
+    lla   t0, trap_vector
+    csrw  stvec, t0
+
+    # 1. Clear variables and stack.
+    lla   t0, __bss_start
+    lla   t1, __bss_end
+1:  bgeu  t0, t1, 2f
+    sd    zero, 0(t0)
+    addi  t0, t0, 8
+    j     1b
+
+    # 2. Add the load address to each word that has an R_RISCV_RELATIVE relocation: its place, its
+    #    type, its addend.
+2:  lla   t0, __relocations_start
+    lla   t1, __relocations_end
+    lla   t2, __image_start
+3:  bgeu  t0, t1, 4f
+    ld    t3, 0(t0)
+    ld    t4, 16(t0)
+    add   t3, t3, t2
+    add   t4, t4, t2
+    sd    t4, 0(t3)
+    addi  t0, t0, 24
+    j     3b
+
+4:  lla   sp, __stack_top
+    call  {main}
+
+    .balign 4
+trap_vector:
+    lla   sp, __stack_top
+    csrr  a0, scause
+    csrr  a1, sepc
+    csrr  a2, stval
+    call  {trapped}
+",
+    main = sym crate::main,
+    trapped = sym crate::trapped,
+);
+
+/// The registers of one device.
+#[derive(Debug)]
+pub(crate) struct Device(usize);
+
+impl Device {
+    /// # Safety
+    ///
+    /// A device's registers lie at `address`, and no other value stands for them.
+    pub(crate) unsafe fn new(address: u64) -> Self {
+        Device(to_usize(address))
+    }
+
+    fn at<W>(&self, offset: u64) -> *mut W {
+        core::ptr::with_exposed_provenance_mut(self.0 + to_usize(offset))
+    }
+}
+
+impl<W> Registers<W> for Device {
+    fn read(&self, offset: u64) -> W {
+        // SAFETY: `new`'s caller vouches for the device. Another address traps.
+        unsafe { self.at::<W>(offset).read_volatile() }
+    }
+
+    fn write(&self, offset: u64, value: W) {
+        // SAFETY: as above. The devices do no DMA.
+        unsafe { self.at::<W>(offset).write_volatile(value) }
+    }
+}
+
+/// The device tree at `address`.
+///
+/// # Safety
+///
+/// A device tree lies there, and no code writes to it.
+pub(crate) unsafe fn tree(address: *const u8) -> &'static [u8] {
+    // SAFETY: as the caller says.
+    unsafe { dtoolkit::fdt::Fdt::from_raw_unchecked(address) }.data()
+}
+
+/// Reads `time`.
+pub(crate) fn time() -> u64 {
+    let ticks;
+    // SAFETY: reading the clock changes no state.
+    unsafe { asm!("csrr {}, time", out(reg) ticks, options(nomem, nostack)) };
+    ticks
+}
+
+/// Sets `stimecmp` of a hart with Sstc.
+pub(crate) fn set_stimecmp(ticks: u64) {
+    // SAFETY: the timer's interrupt runs no code.
+    unsafe { asm!("csrw 0x14d, {}", in(reg) ticks, options(nomem, nostack)) }
+}
+
+/// Waits for an enabled interrupt.
+pub(crate) fn wait() {
+    // SAFETY: `wfi` changes no state.
+    unsafe { asm!("wfi", options(nomem, nostack)) }
+}
+
+/// Writes a register of the hart's IMSIC file.
+fn write_file(register: usize, value: usize) {
+    // SAFETY: the hart has an IMSIC, by its device tree. Its interrupts run no code.
+    unsafe { asm!("csrw siselect, {}", "csrw sireg, {}", in(reg) register, in(reg) value) }
+}
+
+/// Opens the hart's interrupts, none of which is pending then. No identity is enabled.
+pub(crate) fn start_interrupts() {
+    write_file(EIE0, 0);
+    write_file(EIP0, 0);
+    write_file(EITHRESHOLD, 0);
+    write_file(EIDELIVERY, 1);
+    // SAFETY: `sstatus.SIE` stays clear, so that interrupts run no code.
+    unsafe { asm!("csrw sie, {}", in(reg) TIMER_AND_EXTERNAL, options(nomem, nostack)) }
+}
+
+/// Enables these identities of external interrupts, and no others.
+pub(crate) fn enable(identities: &[u32]) {
+    let bits = identities.iter().map(|identity| 1 << identity);
+    write_file(EIE0, bits.fold(0, |all: usize, bit: usize| all | bit));
+}
+
+/// Takes the pending external interrupt of the lowest identity.
+pub(crate) fn claim() -> Option<u32> {
+    let top: u32;
+    // SAFETY: the write clears the pending bit of the identity that the read returns.
+    unsafe { asm!("csrrw {}, 0x15c, zero", out(reg) top, options(nomem, nostack)) };
+    (top != 0).then_some(top >> 16)
+}
+
+/// Calls SUSP for suspend to RAM; returns after the wake.
+///
+/// # Errors
+///
+/// The SBI's error, if the machine did not sleep.
+pub(crate) fn suspend() -> Result<(), isize> {
+    const TO_RAM: isize = 0;
+    let mut error = TO_RAM;
+    // SAFETY: at the wake vector a1 is the stack pointer of the call, and memory is as it was. All
+    // registers that the compiler uses are clobbered, or on the stack (SBI 3.0, 13.1).
+    unsafe {
+        asm!(
+            "addi sp, sp, -16",
+            "sd   s0, 0(sp)",
+            "sd   s1, 8(sp)",
+            "lla  a1, 2f",
+            "mv   a2, sp",
+            "ecall",
+            "j    3f",
+            ".balign 4",
+            "2:",
+            "lla  t0, trap_vector",
+            "csrw stvec, t0",
+            "mv   sp, a1",
+            "li   a0, 0",
+            "3:",
+            "ld   s0, 0(sp)",
+            "ld   s1, 8(sp)",
+            "addi sp, sp, 16",
+            inlateout("a0") error,
+            in("a6") SUSPEND,
+            in("a7") EID_SUSP,
+            out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _,
+            out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _,
+            clobber_abi("C"),
+        );
+    }
+    if error == 0 { Ok(()) } else { Err(error) }
+}
