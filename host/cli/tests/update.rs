@@ -353,7 +353,7 @@ fn a_record_of_another_version_is_told_from_damage() {
     says(&ask(&world, &saver(), &[]), 1, words);
     let mut later = saver();
     later.formats.record = Versions::only(900);
-    let words = "not known under that firmware: this program reads slot records of format 3, and it has 900";
+    let words = "not known under that firmware: this program reads slot records of format 3, and this one has 900";
     says(&ask(&world, &later, &[]), 1, words);
 }
 

@@ -7,7 +7,7 @@ use poorwill_memory::PhysRange;
 
 use crate::csr;
 
-/// Bytes: no cache in use has narrower lines.
+/// Bytes of the narrowest cache line in use: reads at this distance touch each line.
 const MIN_LINE_BYTES: usize = 32;
 
 /// Writes the blocks that hold these bytes back to memory, where every device sees them
@@ -30,8 +30,8 @@ pub fn write_back(bytes: PhysRange, block_bytes: u64) {
     }
 }
 
-/// THEADISAEE: enables T-Head's instructions (C906 User Manual, MXSTATUS). SXSTATUS shows the bits
-/// of MXSTATUS.
+/// THEADISAEE: enables T-Head's instructions (C906 User Manual, MXSTATUS). SXSTATUS has the same
+/// bits.
 const THEAD_INSTRUCTIONS: u64 = 1 << 22;
 
 /// Enables [`write_back_whole`] on the calling hart and returns whether it is enabled. Only on
@@ -43,8 +43,8 @@ pub fn allow_whole() -> bool {
         return true;
     }
     if let Some(status) = csr::try_read::<{ csr::TH_MXSTATUS }>() {
-        // SAFETY: it enables instructions; nothing relies on them to trap. The check below reads
-        // the result.
+        // SAFETY: this enables instructions, and no code relies on a trap by them. The check below
+        // reads the result.
         _ = unsafe { csr::try_write::<{ csr::TH_MXSTATUS }>(status | THEAD_INSTRUCTIONS) };
     }
     can()
@@ -53,7 +53,8 @@ pub fn allow_whole() -> bool {
 /// Writes the calling hart's whole data cache back (TH.DCACHE.CALL) and waits for completion
 /// (TH.SYNC.S). Only after [`allow_whole`] has returned true.
 pub fn write_back_whole() {
-    // SAFETY: it changes no value. No `nomem`: earlier stores must be written back, too.
+    // SAFETY: the instructions change no value. No `nomem`: earlier stores must be written back,
+    // too.
     unsafe {
         asm!(
             ".4byte 0x0010000b",

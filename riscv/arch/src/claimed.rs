@@ -1,11 +1,11 @@
-//! The OS's memory, as the handlers of its SBI calls and traps access it.
+//! Access to the OS's memory for the handlers of its SBI calls and traps.
 
 use poorwill_drivers::mediated::CallerMemory;
 use poorwill_hart::emulation::PhysicalMemory;
 
 use crate::fence;
 
-/// The OS's memory.
+/// The OS's memory. Each access is checked first.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimedMemory<F, C> {
     /// Returns whether the OS owns this number of bytes at a physical address.
@@ -15,8 +15,8 @@ pub struct ClaimedMemory<F, C> {
 }
 
 impl<F: Fn(u64, u64) -> bool, C: Fn(u64) -> bool> ClaimedMemory<F, C> {
-    /// Memory that the OS owns by `owns` (number of bytes, address). Instructions are read where
-    /// `executes` allows it, which may include flash.
+    /// `owns` returns whether a number of bytes at an address is the OS's memory. `executes`
+    /// returns whether the OS may execute at an address, also in flash.
     ///
     /// # Safety
     ///
@@ -59,15 +59,15 @@ impl<F: Fn(u64, u64) -> bool, C: Fn(u64) -> bool> CallerMemory for ClaimedMemory
     }
 
     fn read(&self, address: u64) -> Option<[u8; 16]> {
-        // SAFETY: the OS's memory; any bits are valid bytes.
+        // SAFETY: the bytes are the OS's memory, and any bits are valid bytes.
         Some(unsafe { self.at(address)?.read_volatile() })
     }
 
     fn write(&self, address: u64, word: [u8; 4]) {
         if let Some(place) = self.at(address) {
-            // The device's own writes to memory come first.
+            // Orders this write after the device's own writes to memory.
             fence::after_device_write();
-            // SAFETY: the OS's memory.
+            // SAFETY: the bytes are the OS's memory.
             unsafe { place.write_volatile(word) };
         }
     }

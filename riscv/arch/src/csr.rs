@@ -141,7 +141,7 @@ pub mod status {
     pub const SPIE: u64 = 1 << 5;
     /// Machine interrupts were enabled before the trap.
     pub const MPIE: u64 = 1 << 7;
-    /// The mode that a trap came from was S.
+    /// Value of MPP: the trap came from S-mode.
     pub const MPP_SUPERVISOR: u64 = 1 << 11;
     /// The field for the mode that a trap came from.
     pub const MPP: u64 = 3 << 11;
@@ -151,11 +151,11 @@ pub mod status {
     pub const FS: u64 = 3 << 13;
     /// Loads and stores run with the privilege of MPP.
     pub const MPRV: u64 = 1 << 17;
-    /// The OS was in a guest (H extension).
+    /// The trap came from a guest (H extension).
     pub const MPV: u64 = 1 << 39;
-    /// A landing pad was expected where the trap came from (Zicfilp).
+    /// The trapped code expected a landing pad next (Zicfilp).
     pub const MPELP: u64 = 1 << 41;
-    /// A trap from here would be a double trap (Smdbltrp). Traps into machine mode and resets set
-    /// it. A hart without Smdbltrp lacks the bit.
+    /// While this is set, another trap is a double trap (Smdbltrp). Traps into machine mode and
+    /// resets set it. A hart without Smdbltrp lacks the bit.
     pub const MDT: u64 = 1 << 42;
 }

@@ -9,18 +9,18 @@ use poorwill_hart::interrupt;
 use crate::csr::{self, status};
 use crate::irqs_off;
 
-/// Runs `work` with machine mode's interrupts on: the OS's timer, if machine mode keeps it, and the
-/// bits of `mie` in `by`.
+/// Runs `work` with two kinds of machine mode's interrupts on: the OS's timer, if machine mode
+/// keeps it, and the bits of `mie` in `by`.
 ///
 /// # Safety
 ///
-/// The hart's trap vector serves these interrupts within machine mode, and `work` holds nothing
-/// that they need.
+/// The hart's trap vector serves these interrupts within machine mode, and their handlers need
+/// nothing that `work` holds, such as a lock.
 #[track_caller]
 pub unsafe fn interruptible<R>(by: u64, work: impl FnOnce() -> R) -> R {
     let enabled = csr::read::<{ csr::MIE }>();
-    // Delegated interrupts are not taken in machine mode. They stay enabled, guests' too, so that a
-    // capture within `work` finds them.
+    // Machine mode does not take delegated interrupts, the guests' included. They stay enabled,
+    // because a capture within `work` saves the OS's `mie`.
     let kept = csr::read::<{ csr::MIDELEG }>() | interrupt::MTI;
     let was_on = csr::read::<{ csr::MSTATUS }>() & status::MIE;
     // SAFETY: by the caller's contract. Machine mode does not take the OS's interrupts.
@@ -30,7 +30,8 @@ pub unsafe fn interruptible<R>(by: u64, work: impl FnOnce() -> R) -> R {
         irqs_off::on();
     }
     let result = work();
-    // SAFETY: restores the old values. If the OS's timer has fired, it stays off.
+    // SAFETY: restores the old values. The OS's timer interrupt stays disabled if it came during
+    // `work`.
     unsafe {
         csr::clear::<{ csr::MSTATUS }>(status::MIE);
         let rung = enabled & !csr::read::<{ csr::MIE }>() & interrupt::MTI;
@@ -44,11 +45,11 @@ pub unsafe fn interruptible<R>(by: u64, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `work` with machine mode's interrupts off. `work` is short, or waits by `wfi`.
+/// Runs `work` with machine mode's interrupts off. `work` must be short, or wait by `wfi`.
 #[track_caller]
 pub fn uninterrupted<R>(work: impl FnOnce() -> R) -> R {
     let was_on = csr::read::<{ csr::MSTATUS }>() & status::MIE;
-    // SAFETY: pending interrupts wait.
+    // SAFETY: interrupts stay pending while they are off.
     unsafe { csr::clear::<{ csr::MSTATUS }>(status::MIE) };
     if was_on != 0 {
         irqs_off::begin();

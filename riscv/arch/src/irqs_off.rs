@@ -1,13 +1,13 @@
-//! For tests: the longest time, in instructions, that a hart runs in machine mode with its
-//! interrupts off, by begin and end. It works on machines of one hart, in builds with the feature
+//! Measures for tests how many instructions a hart runs in machine mode with its interrupts off,
+//! and where that begins and ends. It needs a machine with one hart and a build with the feature
 //! `irqs-off`; other builds record nothing.
 
 use core::panic::Location;
 
-/// A place in the sources.
+/// The source location of a begin or an end.
 pub type Place = &'static Location<'static>;
 
-/// Interrupts go off here, unless they are off.
+/// Begins a measurement, unless one has begun: the caller has interrupts off.
 #[track_caller]
 #[inline]
 pub fn begin() {
@@ -15,7 +15,7 @@ pub fn begin() {
     kept::begin(Location::caller());
 }
 
-/// Interrupts go on again here, if `mstatus` says so.
+/// Ends the measurement if `mstatus` has interrupts on.
 #[track_caller]
 #[inline]
 pub fn on() {
@@ -25,7 +25,7 @@ pub fn on() {
     }
 }
 
-/// Interrupts go on as machine mode ends, or are polled here.
+/// Ends the measurement: the caller leaves machine mode, or polls the interrupts.
 #[track_caller]
 #[inline]
 pub fn end() {
@@ -43,7 +43,7 @@ mod kept {
     use super::Place;
     use crate::csr;
 
-    /// Maximum number of pairs of places.
+    /// Maximum number of pairs of locations.
     const MOST: usize = 48;
 
     /// Begin, end, and the most instructions between them.
@@ -88,7 +88,7 @@ mod kept {
         *found = Some((from, place, length.max(most)));
     }
 
-    /// Returns all pairs and forgets them.
+    /// Returns all results and clears them.
     pub fn take() -> impl Iterator<Item = Marked> {
         let taken = core::mem::replace(&mut KEPT.0.borrow_mut().longest, [None; MOST]);
         taken.into_iter().flatten()

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::csr;
 
-/// The trap.
+/// The CSRs that describe a trap.
 #[derive(Clone, Copy, Debug)]
 pub struct LastTrap {
     cause: u64,
@@ -14,7 +14,7 @@ pub struct LastTrap {
 }
 
 impl LastTrap {
-    /// Reads the calling hart's registers.
+    /// Reads the calling hart's CSRs.
     #[must_use]
     pub fn read() -> Self {
         LastTrap {

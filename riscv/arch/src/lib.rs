@@ -1,5 +1,5 @@
-//! Access by instructions of a RISC-V hart in machine mode: CSRs, the registers of its units and of
-//! devices, caches, fences.
+//! Access to hardware by a hart's instructions in machine mode: CSRs, the hart's units, device
+//! registers, caches and fences.
 //!
 //! This crate decides nothing. The crates that decide (`hart`, `domain`, `drivers`, `medium`)
 //! define traits, which this crate implements for hardware and their tests implement by models. The

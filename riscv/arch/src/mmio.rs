@@ -16,8 +16,8 @@ impl Mmio {
     ///
     /// # Safety
     ///
-    /// A device lies there, as large as the offsets used with it. Machine mode may access its
-    /// registers whenever the value is used.
+    /// A device's registers lie there, at each offset that the value is used with. Machine mode may
+    /// access them while the value exists.
     pub unsafe fn new(base: u64) -> Self {
         Mmio { base }
     }
@@ -31,14 +31,14 @@ macro_rules! registers_of {
     ($($width:ty)*) => {
         $(impl Registers<$width> for Mmio {
             fn read(&self, offset: u64) -> $width {
-                // SAFETY: the value's maker guaranteed the device; the driver asks for a register
-                // of this width.
+                // SAFETY: the caller of `new` guarantees a device there, and the driver asks for a
+                // register of this width.
                 unsafe { self.at::<$width>(offset).read_volatile() }
             }
 
             fn write(&self, offset: u64, value: $width) {
-                // SAFETY: the value's maker guaranteed the device; the driver asks for a register
-                // of this width.
+                // SAFETY: the caller of `new` guarantees a device there, and the driver asks for a
+                // register of this width.
                 unsafe { self.at::<$width>(offset).write_volatile(value) }
             }
         })*

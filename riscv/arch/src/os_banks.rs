@@ -8,7 +8,8 @@ use poorwill_hart::{Bank, BankAccess, MAX_RECORDS, PRIORITY_WORDS, RECORD_WORDS}
 use crate::imsic::{GuestFile, SupervisorFile, guest_files};
 use crate::{OsContext, csr};
 
-/// Numbers by which `siselect` chooses priorities; on RV64 each holds two of RV32's registers.
+/// Values of `siselect` for the interrupt priorities. RV64 has only the even ones; each register
+/// holds two of RV32's.
 fn priorities() -> impl Iterator<Item = u64> {
     (0x30..0x40).step_by(2)
 }
@@ -19,12 +20,12 @@ const FIRST_RECORD: u64 = 0x200;
 /// Number of records if `sctrdepth` is zero.
 const FEWEST_RECORDS: usize = 16;
 
-/// Returns whether the hart has priorities; it may have `siselect` without them.
+/// Returns whether the hart has interrupt priorities. A hart may have `siselect` without them.
 fn has_priorities() -> bool {
     let Some(selected) = csr::try_read::<{ csr::SISELECT }>() else {
         return false;
     };
-    // SAFETY: siselect only chooses what sireg means, and gets the OS's own value back.
+    // SAFETY: siselect only selects the register behind sireg. The OS's value is restored below.
     unsafe { csr::write::<{ csr::SISELECT }>(0x30) };
     let is_there = csr::try_read::<{ csr::SIREG }>().is_some();
     // SAFETY: as above.

@@ -20,7 +20,8 @@ pub struct OsContext {
 }
 
 impl OsContext {
-    /// For a hart with this timer and, if it has them, these interrupt files.
+    /// Access to the state on a hart with this timer. `files`: the hart's IMSIC files, if it has
+    /// any.
     #[must_use]
     pub fn new(timer: HartTimer, files: Option<ImsicFile>) -> Self {
         let file = |files: ImsicFile| InterruptFile::new(SupervisorFile, files.identities);
@@ -81,7 +82,7 @@ impl HartAccess for OsContext {
 
     fn write_file(&self, words: &[u64]) {
         let Some(file) = self.file() else { return };
-        let state: State<&[u64]> = file.check(words).expect("the caller has asked how many");
+        let state: State<&[u64]> = file.check(words).expect("the caller passes all words");
         file.restore(&state);
     }
 

@@ -64,7 +64,7 @@ impl<'a> NvmeRegisters<'a> {
     /// The registers of the claimed function.
     pub fn new(handle: &'a DeviceHandle, config: &'a Ecam) -> Self {
         NvmeRegisters {
-            // SAFETY: acquiring made the function decode that address; the handle outlives the
+            // SAFETY: acquiring made the function decode that address, and the handle outlives this
             // value.
             registers: unsafe { DeviceWindow::new(handle.cpu_address()) },
             handle,

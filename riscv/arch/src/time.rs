@@ -7,12 +7,12 @@ use poorwill_medium::Clock;
 
 use crate::{HartTimer, Mmio, TimerRegisters, csr};
 
-/// The machine's time.
+/// The machine's clocks: `time`, and a real-time clock if there is one.
 #[derive(Clone, Debug)]
 pub struct Time {
     mtime: Mtime<Mmio>,
-    /// The harts have the `time` CSR. Only the boot hart is probed: the harts of a machine are
-    /// alike.
+    /// The harts have the `time` CSR. Only the boot hart is probed, since all harts of a machine
+    /// have the same.
     has_csr: bool,
     base: Timebase,
     rtc: Option<GoldfishRtc<Mmio>>,
@@ -75,7 +75,8 @@ impl Time {
         Some(self.rtc?.now_ns())
     }
 
-    /// Captures the OS's state of the clock; only valid before the firmware reads its time.
+    /// Captures the OS's state of the clock. The firmware must not have read the clock before: a
+    /// read changes this state.
     pub fn clock_state(&self) -> Option<RtcState> {
         self.rtc.as_ref().map(GoldfishRtc::capture)
     }
@@ -94,7 +95,7 @@ impl Time {
     /// an alarm.
     ///
     /// The OS may have disabled the alarm's interrupt at its controller before it went to sleep.
-    /// Then only the clock knows of the alarm.
+    /// The alarm then raises no interrupt, so the firmware asks the clock.
     pub fn alarm_in(&self) -> Option<u64> {
         Some(self.ticks_in(self.rtc?.alarm_in_ns()?))
     }

@@ -21,7 +21,7 @@ pub struct TimerRegisters {
 }
 
 impl TimerRegisters {
-    /// `mtimecmp`: the address of MTIMECMP, if the hart has one; `has_sstc`: the hart has
+    /// `mtimecmp`: the address of the hart's MTIMECMP, if it has one. `has_sstc`: the hart has
     /// `stimecmp`.
     ///
     /// # Safety
@@ -70,8 +70,8 @@ impl TimerAccess for TimerRegisters {
     }
 
     fn set_enabled(&self, bits: u64) {
-        // SAFETY: machine mode's interrupts are off: its own bits only end waits; the other bits
-        // have the OS's value.
+        // SAFETY: machine mode's interrupts are off, so its own bits only end waits. The other bits
+        // have the OS's values.
         unsafe { csr::write::<{ csr::MIE }>(bits) }
     }
 

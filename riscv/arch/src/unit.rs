@@ -2,11 +2,12 @@
 
 use crate::csr;
 
-/// Runs `access` with this field of `mstatus` set, then restores the field. A unit that is Off
-/// keeps its registers.
+/// Runs `access` with this field of `mstatus` set, then restores the field. A unit keeps its
+/// registers while it is Off.
 pub(crate) fn opened<R>(field: u64, access: impl FnOnce() -> R) -> R {
     let before = csr::read::<{ csr::MSTATUS }>() & field;
-    // SAFETY: the unit is the OS's; the firmware is built without it. The field is restored below.
+    // SAFETY: only the OS uses the unit: the firmware is compiled without it. The field is restored
+    // below.
     unsafe { csr::set::<{ csr::MSTATUS }>(field) };
     let result = access();
     // SAFETY: restores the old value.

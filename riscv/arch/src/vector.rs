@@ -16,7 +16,7 @@ pub fn register_bytes() -> Option<u64> {
     })
 }
 
-/// Reads the registers. `into` has their length.
+/// Reads the registers. `into` must have the hart's register length.
 pub fn save(into: &mut VectorRegisters) {
     opened(status::VS, || {
         into.vstart = csr::read::<{ csr::VSTART }>();
@@ -43,7 +43,7 @@ pub fn save(into: &mut VectorRegisters) {
     });
 }
 
-/// Writes the registers. They have the length of the hart's.
+/// Writes the registers, which must have the hart's register length.
 pub fn restore(registers: &VectorRegisters) {
     // SAFETY: loads v0 to v31 from the value, of `vlenb` bytes each. vsetvl accepts any vl that it
     // has returned for the same vtype. It clears vstart, so vstart is written last.

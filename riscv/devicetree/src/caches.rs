@@ -8,16 +8,16 @@ use dtoolkit::fdt::FdtNode;
 use crate::bound::{self, TooMany};
 use crate::node::{can_run_os, cell, is_any, is_enabled, phandle, reg};
 
-/// Maximum number of caches of a machine beyond its harts' first caches.
+/// Maximum number of caches of a machine after its harts' first-level caches.
 pub const MAX_CACHES: usize = 96;
 
-/// Maximum number of cache levels beyond a hart's first.
+/// Maximum number of cache levels after a hart's first.
 const MAX_LEVELS: usize = 4;
 
 /// Search depth for cache nodes: below buses, and below harts.
 const DEPTH: u8 = 3;
 
-/// One cache, or a chain of several.
+/// A cache, or a chain of caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// Bytes of all caches in the chain.
@@ -58,10 +58,10 @@ impl Cache {
 pub struct DataCaches {
     /// The largest first data cache of a hart.
     pub first: Option<Cache>,
-    /// The largest chain of a hart beyond its first cache, without the first hart's caches: a
-    /// hart's private caches, and those of other clusters.
+    /// The largest chain of caches after a hart's first-level cache that the first hart does not
+    /// share: private caches, or those of another cluster.
     pub further: Option<Cache>,
-    /// The first hart's caches beyond its first, and caches that no hart names.
+    /// The caches after the first hart's first-level cache, and caches that no hart names.
     pub shared: Option<Cache>,
     /// Registers of the only cache controller that writes a line back by its physical address
     /// (SiFive's composable cache, Flush64).
@@ -120,7 +120,8 @@ pub(crate) fn caches(root: FdtNode<'_>) -> Result<DataCaches, TooMany> {
         let own = follow(next, place == 0, &mut levels);
         found.further = join(found.further, own, Cache::at_least);
         if place == 0 {
-            // A cache that is named but missing also belongs to the first hart's chain.
+            // `None` if the first hart names a cache that the tree lacks: the size of its chain is
+            // then unknown.
             found.shared = own;
         }
     }
@@ -154,8 +155,8 @@ fn first(cpu: FdtNode<'_>, cpus: FdtNode<'_>) -> Option<Cache> {
     })
 }
 
-/// Follows a hart's caches beyond its first. Returns those that are not the first hart's; for that
-/// hart itself an empty chain, unless a cache is missing.
+/// Follows a hart's caches after its first-level cache, and returns those that the first hart does
+/// not share. For the first hart itself the chain is empty, unless a cache is missing.
 fn follow(mut next: Option<u32>, is_first: bool, levels: &mut Levels) -> Option<Cache> {
     let mut own = Some(Cache::NONE);
     for _ in 0..MAX_LEVELS {
@@ -171,7 +172,7 @@ fn follow(mut next: Option<u32>, is_first: bool, levels: &mut Levels) -> Option<
         }
         next = level.next;
     }
-    // A longer chain than any machine has: it is circular.
+    // No machine has a chain this long: the chain is circular.
     next.map_or(own, |_| None)
 }
 

@@ -1,8 +1,8 @@
-//! The OS's memory-mapped devices, and the fate of each one's state in a power failure.
+//! The OS's memory-mapped devices, and whether their state survives a power failure.
 //!
-//! For each node with registers there are three cases. Its state is kept; or it is known to have no
-//! state that a power failure destroys; or it is listed by name, since an unknown device may hold
-//! any state.
+//! Each node with registers belongs to one of three groups. Poorwill keeps the device's state; or
+//! the device is known to have no state that a power failure destroys; or the node is listed by
+//! name, since an unknown device may hold any state.
 
 use arrayvec::ArrayVec;
 use dtoolkit::Node;
@@ -46,21 +46,21 @@ pub(crate) struct Known<'a> {
     pub(crate) virtio: &'a [u64],
 }
 
-/// Devices without state of the OS, by `compatible`.
+/// Devices that hold no state of the OS, by `compatible`.
 const STATELESS: [&str; 10] = [
-    // A store to it ends the machine or does nothing.
+    // A write to it switches the machine off, resets it, or does nothing.
     "sifive,test0",
     "sifive,test1",
-    // A store raises an interrupt, which is the hart's state from then on.
+    // A write raises an interrupt. Its pending bit belongs to the hart's state.
     "riscv,aclint-sswi",
-    // Dirty lines are written back; the previous stage sets the caches up.
+    // Stop writes dirty lines back, and the previous stage sets the caches up.
     "cache",
     "sifive,ccache0",
     "sifive,fu540-c000-ccache",
     "sifive,fu740-c000-ccache",
     "starfive,jh7110-ccache",
     "microchip,mpfs-ccache",
-    // Belongs to a debugger.
+    // Only a debugger uses it.
     "riscv,debug-013",
 ];
 
@@ -84,8 +84,8 @@ impl Census {
             if has_registers && !self.is_accounted_for(node, known) {
                 self.name(node);
             }
-            // Only a bus with `ranges` lies on the bus above it. The devices below a PCI host
-            // bridge are PCI functions.
+            // Only a bus with `ranges` maps its devices to the addresses of the bus above it. The
+            // devices below a PCI host bridge are PCI functions.
             let is_bus = node.property("ranges").is_some();
             if is_bus && Binding::of(node) != Some(Binding::PciHost) {
                 match depth < MAX_DEPTH {
@@ -110,7 +110,7 @@ impl Census {
             Some(Binding::Aplic) => (interrupts.machine_aplics.iter())
                 .chain(&interrupts.os_aplics)
                 .any(|aplic| is_base(aplic.base)),
-            // Machine mode's, or the harts' own.
+            // Machine mode uses these, or their state is a part of the harts' state.
             Some(
                 Binding::Clint
                 | Binding::AclintMtimer

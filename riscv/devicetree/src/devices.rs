@@ -41,7 +41,7 @@ pub struct Syscon {
     pub address: u64,
     /// Value to write.
     pub value: u32,
-    /// Bits of the value that count.
+    /// Bits of the register to change; the others keep their values.
     pub mask: u32,
 }
 
@@ -49,7 +49,7 @@ impl Syscon {
     pub(crate) fn read(root: FdtNode<'_>, node: FdtNode<'_>) -> Option<Self> {
         let base = find_by_phandle(root, cell(node, "regmap")?, 0).and_then(|map| reg(map, 0))?;
         let offset = cell(node, "offset").or_else(|| cell(node, "reg"))?;
-        // Without a value the mask is written (binding `syscon-poweroff`).
+        // A node without `value` has the value in `mask` (binding `syscon-poweroff`).
         let mask = cell(node, "mask");
         Some(Syscon {
             address: base.start.checked_add(u64::from(offset))?,

@@ -1,5 +1,5 @@
-//! Machine mode's controllers that are disabled. `status` says only that no driver uses them. They
-//! exist, so they are closed to the OS, too.
+//! Closes disabled controllers of machine mode to the OS. A `status` of "disabled" says only that
+//! no driver uses them: their registers still work.
 
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
@@ -21,7 +21,7 @@ pub(crate) fn close(
         (Some(Binding::Clint), _) => &[own_size::CLINT],
         (Some(Binding::AclintMswi), _) => &[own_size::MSWI],
         (Some(Binding::AclintMtimer), Some(_)) => &[own_size::MTIME, own_size::MTIMECMP],
-        // The tree does not say whether this is MTIME or MTIMECMP.
+        // The tree does not say whether this range is MTIME or MTIMECMP.
         (Some(Binding::AclintMtimer), None) => &[own_size::MTIMER],
         (Some(Binding::FwCfg), _) => &[own_size::FW_CFG],
         (Some(Binding::Aplic), _) => return close_aplic(node, closing),

@@ -29,8 +29,8 @@ pub enum FixupError {
 /// Name of a node that the firmware adds, including its unit address.
 type NodeName = ArrayString<32>;
 
-/// Random bytes that change at every power-on (`microsoft,vmgenid`). By them an OS notices that it
-/// was resumed or copied, and reseeds its random numbers.
+/// Random bytes that change at every power-on (`microsoft,vmgenid`). An OS that finds new bytes
+/// knows that it was resumed or copied, and reseeds its random numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct GenerationId {
     /// Address of its 16 bytes, which the OS can only read.
@@ -76,17 +76,17 @@ const REPORT: &str = "poorwill,boot";
 const LOG: &str = "poorwill,log";
 const CUT: &str = "poorwill,cut";
 
-/// Turns the blob at the start of `buffer` into the next stage's, in place; the rest of the buffer
-/// is room to grow. Returns the offsets of the values in `/chosen`.
+/// Changes the blob at the start of `buffer` into the next stage's tree, in place. The rest of the
+/// buffer is room to grow. Returns the offsets of the values in `/chosen`.
 ///
 /// - The firmware's memory is reserved as `no-map`: mapped, it would let the OS's speculation run
 ///   into PMP faults.
 /// - Interrupt controllers of machine mode are disabled: an S-mode driver would only fault on them.
-///   So is the vault's partition of a flash, or its bank.
+///   The vault's partition of a flash, or its bank, is disabled, too.
 /// - A node describes the generation ID, if the machine has one.
 /// - `/chosen/poorwill,boot` has the report, `/chosen/poorwill,log` the log, and
 ///   `/chosen/poorwill,cut` the cut status.
-/// - A seed from the previous stage is replaced.
+/// - Random bytes of the firmware replace a seed from the previous stage.
 ///
 /// # Errors
 ///

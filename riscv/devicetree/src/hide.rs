@@ -26,7 +26,7 @@ enum Change {
 }
 
 /// Hides the nodes. `vault` is the vault's part of a flash: its partition is hidden, or without one
-/// its bank; a flash with no other bank is disabled. `None`: there is no room.
+/// its bank; a flash with no other bank is disabled. `None`: the blob has no room for the changes.
 pub(crate) fn hide(tree: &mut FdtMut<SliceBuffer<'_>>, vault: &[PhysRange]) -> Option<()> {
     hide_below(&mut tree.root_mut(), vault, 0)?;
     match tree.root_mut().child_mut("cpus") {
@@ -49,7 +49,7 @@ fn hide_harts(cpus: &mut NodeMut<'_, '_>) -> Option<()> {
 }
 
 /// Hides nodes below a bus, to the depth of the search for the machine's devices.
-// A change moves only bytes past its node, so the walk can continue.
+// A change moves only the bytes after its node, so the walk can continue.
 fn hide_below(bus: &mut NodeMut<'_, '_>, vault: &[PhysRange], level: u8) -> Option<()> {
     let mut nodes = bus.children_mut();
     while let Some(mut node) = nodes.next() {
@@ -75,7 +75,7 @@ fn hide_below(bus: &mut NodeMut<'_, '_>, vault: &[PhysRange], level: u8) -> Opti
 }
 
 fn disable(node: &mut NodeMut<'_, '_>) -> Option<()> {
-    // A damaged tree may have it more than once, and the first one counts.
+    // A damaged tree may have the property several times, and readers take the first one.
     while node.remove_property("status") {}
     node.add_property("status", "disabled").ok()?;
     Some(())

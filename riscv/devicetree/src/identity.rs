@@ -6,9 +6,9 @@ use zerocopy::IntoBytes;
 use crate::hart::Hart;
 use crate::node::MAX_DEPTH;
 
-/// The rule for a machine's identity. Under another rule no machine has the identity in its old
-/// images. Raise this number with every change, so that `poorwill area --for` can predict the
-/// refusals.
+/// The number of the rule for a machine's identity. After a change of the rule, no machine has the
+/// identity in its old images. Raise this number with every change, so that `poorwill area --for`
+/// can predict the refusals.
 pub const IDENTITY_RULE: u16 = 1;
 
 /// The tree's part of a machine's identity: a hash for each aspect except memory. The hash of
@@ -130,7 +130,7 @@ impl Digest<'_> {
         self.put(&word.to_le_bytes());
     }
 
-    /// The length comes first, so that different lists of strings have different hashes.
+    /// Hashes the length first, so that different lists of strings have different hashes.
     fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         self.put(bytes);

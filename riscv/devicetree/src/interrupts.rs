@@ -23,9 +23,7 @@ pub const MAX_APLICS: usize = 4;
 /// Maximum number of IMSIC nodes of each privilege level: one for each socket.
 pub const MAX_IMSICS: usize = 4;
 
-/// Their name in errors.
 const APLICS: &str = "APLIC domains of one privilege level";
-/// Their name in errors.
 const IMSICS: &str = "IMSIC nodes of one privilege level";
 
 /// Maximum number of machine-mode contexts of a PLIC, including those of monitor cores.
@@ -67,7 +65,7 @@ pub struct Aplic {
     pub base: u64,
     /// Number of the last source, at most 1023; the first is 1.
     pub sources: u32,
-    /// Numbers in this domain of [`Machine::harts`](crate::Machine::harts), in their order.
+    /// This domain's numbers for [`Machine::harts`](crate::Machine::harts), in their order.
     pub harts: ArrayVec<u32, MAX_HARTS>,
     /// Phandle of the IMSIC node that takes its messages; `None` if it drives the harts by wires.
     pub msi_parent: Option<u32>,
@@ -75,7 +73,7 @@ pub struct Aplic {
     pub delegated: ArrayVec<(u32, u32, u32), 4>,
     /// The IMSIC nodes that take the messages of a root domain, and of the OS's domains below it.
     pub imsics: Option<[ImsicLayout; 2]>,
-    /// Devices name a source together with its trigger mode.
+    /// In the tree, devices name a source together with its trigger mode.
     pub(crate) takes_triggers: bool,
     phandle: u32,
     children: ArrayVec<u32, 4>,
@@ -101,7 +99,8 @@ impl Aplic {
             sources: sources.min(1023),
             harts: supervisor_places(node, harts),
             imsics: None,
-            // A property without a phandle names no node, but there are no wires either.
+            // A property without a phandle names no node, but it still says that the domain drives
+            // no wires.
             msi_parent: (node.property("msi-parent"))
                 .map(|_| cell(node, "msi-parent").unwrap_or(0)),
             delegated: ranges.map(|[a, b, c]| (*a, *b, *c)).collect(),
@@ -181,11 +180,12 @@ impl ImsicLayout {
             group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
             phandle: phandle(node).unwrap_or(0),
         };
-        // There is a range for each group of harts, with its harts' files. If they do not fit,
-        // `reg` is wrong; then a group has 2^`hart_bits` harts at most.
+        // Each group of harts has a range with its harts' files. If the files do not fit there,
+        // `reg` is wrong; then a group has at most 2^`hart_bits` harts.
         let most = match (regs(node).count(), layout.group_bits) {
             (0 | 1, _) => u64::from(files),
-            // Several ranges without groups: the tree does not say how the harts are distributed.
+            // Several ranges without groups: the tree does not say which harts have their files in
+            // which range.
             (_, 0) => 0,
             _ => u64::from(files).min(1 << layout.hart_bits.min(31)),
         };
@@ -263,7 +263,7 @@ impl Interrupts {
         harts: &[Hart],
         closing: &mut Closing<'_>,
     ) -> Result<(), TooMany> {
-        // A domain that the firmware cannot use is closed to the OS, too.
+        // A domain without the properties that the firmware needs is closed to the OS, too.
         close_aplic(node, closing)?;
         let is_machines = is_machine_level(node);
         match Aplic::read(node, harts)? {
@@ -284,7 +284,8 @@ impl Interrupts {
         let Some((layout, most)) = ImsicLayout::read(node) else {
             return Ok(());
         };
-        // Files without it cannot be used. Machine mode's are closed to the OS even then.
+        // Without this property the firmware cannot use the files. Machine mode's files are closed
+        // to the OS even then.
         let identities = cell(node, "riscv,num-ids");
         let is_machines = is_machine_level(node);
         let files = hart_interrupts(node).count() as u64;

@@ -50,7 +50,6 @@ const MAX_CLINT_HARTS: usize = 2 * MAX_HARTS;
 const MACHINE_SOFTWARE: u32 = 3;
 const MACHINE_TIMER: u32 = 7;
 
-/// Name of time registers in errors.
 const MTIME: &str = "MTIME registers";
 
 /// Why a device tree cannot be used.
@@ -244,9 +243,9 @@ impl Machine {
             .flatten()
     }
 
-    /// Memory that the OS must neither use nor lose: for example of a trusted execution
-    /// environment, or of a coprocessor. `loaded`: addresses of the OS's loaded files (next stage,
-    /// device tree).
+    /// Foreign memory, which the OS must neither use nor lose: for example that of a trusted
+    /// execution environment, or of a coprocessor. `loaded`: addresses of the OS's loaded files
+    /// (next stage, device tree).
     pub fn foreign<'a>(&'a self, loaded: &'a [u64]) -> impl Iterator<Item = PhysRange> + 'a {
         reserved::foreign(&self.reserved, loaded)
     }
@@ -300,8 +299,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Reads all devices below `bus`, even after an error, since the console may follow. Returns
-    /// the first error.
+    /// Reads all devices below `bus`, even after an error, since a later node may be the console.
+    /// Returns the first error.
     fn visit_all(
         &mut self,
         root: FdtNode<'_>,
@@ -438,7 +437,7 @@ impl Machine {
     fn take_mtimer(&mut self, node: FdtNode<'_>) -> Result<(), TooMany> {
         let (time, compare) = match (reg(node, 0), reg(node, 1)) {
             (Some(time), Some(compare)) => (time, compare),
-            // The tree does not say which of the two it is; neither is the OS's.
+            // The tree does not say which of the two registers this is. The OS may use neither.
             (Some(either), _) => return self.close(node, either, own_size::MTIMER),
             (None, _) => return Ok(()),
         };

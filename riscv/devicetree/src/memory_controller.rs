@@ -10,7 +10,7 @@ use crate::node::cells;
 /// Maximum number of ranges of wear-levelling registers, and of memory that they map.
 pub const MAX_WEAR_RANGES: usize = 4;
 
-/// Ranges of either kind.
+/// Ranges of wear-levelling registers, or of the memory that they map.
 pub type WearRanges = ArrayVec<PhysRange, MAX_WEAR_RANGES>;
 
 /// Bits of a 32-bit register of the controller.
@@ -51,7 +51,7 @@ impl MemoryController {
         })
     }
 
-    /// The pages of its registers; whole pages, since PMP entries are few.
+    /// The pages of the controller's registers. PMP closes whole pages, since PMP entries are few.
     pub(crate) fn register_pages(&self) -> impl Iterator<Item = PhysRange> + '_ {
         let bits = self.error.into_iter().chain(self.reset);
         let bits = bits.map(|bits| PhysRange::new(bits.address, 4));

@@ -6,10 +6,10 @@ use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
 
-/// Maximum levels of buses below the root's own; every device that matters lies higher.
+/// Maximum levels of buses below the root's own. No device that the firmware needs lies deeper.
 pub(crate) const BUS_LEVELS: u8 = 3;
 
-/// Maximum depth of nodes: a walk takes stack for each level.
+/// Maximum depth of nodes, since a walk takes stack for each level.
 pub(crate) const MAX_DEPTH: u32 = 32;
 
 /// The name of a node, possibly shortened.
@@ -108,9 +108,9 @@ pub(crate) fn hart_interrupts<'a>(node: FdtNode<'a>) -> impl Iterator<Item = (u3
     })
 }
 
-/// Indexes of the controller's registers for an interrupt of harts, with the phandles of the harts'
-/// interrupt controllers. Pair n of `interrupts-extended` owns index n. An unconnected pair
-/// (0xffffffff, for example of a monitor hart) has an index, too.
+/// The indexes of a controller's registers for one interrupt of its harts, each with the phandle of
+/// its hart's interrupt controller. Pair n of `interrupts-extended` owns index n. An unconnected
+/// pair (0xffffffff, for example of a monitor hart) has an index, too.
 pub(crate) fn places_of<'a>(
     node: FdtNode<'a>,
     interrupt: u32,

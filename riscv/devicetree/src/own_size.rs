@@ -14,7 +14,6 @@ use crate::node::{NodeName, name_of};
 /// Maximum number of register ranges that only machine mode may access.
 pub const MAX_MACHINE_ONLY: usize = 16;
 
-/// Name of register ranges that only machine mode may access, for errors.
 pub(crate) const MACHINE_ONLY: &str = "register ranges of machine mode";
 
 /// Bytes of SiFive's CLINT: MTIME is its last register.

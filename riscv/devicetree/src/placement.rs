@@ -14,9 +14,9 @@ const LOW_END: u64 = 1 << 32;
 /// the OS's memory, unchanged when the firmware or the machine changes a little.
 const LEAST_BYTES: u64 = 2 << 20;
 
-/// The rule of [`place`] and [`range_bytes`]. Another rule gives an OS other memory, so older
-/// images are refused. Raise this number with every change, so that `poorwill area --for` can
-/// predict the refusals.
+/// The number of the rule of [`place`] and [`range_bytes`]. Under another rule an OS has other
+/// memory, so older images are refused. Raise this number with every change, so that `poorwill area
+/// --for` can predict the refusals.
 pub const PLACEMENT_RULE: u16 = 1;
 
 /// Length of the firmware's second range of memory if it needs `bytes`: a power of two, at least 2
@@ -74,7 +74,7 @@ pub fn tree_place(
     if is_memory && is_free {
         return Some(grown);
     }
-    // The old blob is the source of the copy, so the new place must not overlap it.
+    // The bytes are copied from the old blob, so the new place must not overlap it.
     taken.try_push(blob).ok()?;
     place(memory, &taken, length).map(|place| PhysRange::new(place.start, length))
 }

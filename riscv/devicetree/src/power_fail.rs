@@ -70,7 +70,7 @@ pub enum PowerFailError {
     #[error("the power-fail node's {HOLD_UP} is 0")]
     NoHoldUp,
     /// The line ends neither at an APLIC's root domain nor at a PLIC.
-    #[error("the power-fail line does not end at an interrupt controller of machine mode's")]
+    #[error("the power-fail line must end at a PLIC, or at the root domain of an APLIC")]
     Controller,
     #[error("the power-fail line ends at source {0}, which its controller does not have")]
     Source(u32),

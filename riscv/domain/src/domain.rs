@@ -32,8 +32,8 @@ pub struct Domain {
 pub struct NextStage {
     /// Physical address of its first instruction.
     pub address: u64,
-    /// The device tree as the previous stage loaded it, with room to grow, as far as that is memory
-    /// of the domain.
+    /// The device tree as the previous stage loaded it, with room to grow. The range ends where the
+    /// domain's memory does.
     pub tree: PhysRange,
     /// The final device tree, with room to grow: in place, or at another address if there is no
     /// room. `None`: there is no room in the domain's memory.

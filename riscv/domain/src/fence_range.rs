@@ -45,8 +45,8 @@ impl FenceRange {
         (self.start == 0 && self.size == 0) || self.size == EVERYTHING
     }
 
-    /// The pages that the range touches. They are counted: the range's end may be 2^64, which has
-    /// no `u64`.
+    /// The pages that the range touches. The iterator counts pages, because the end of the range
+    /// may be 2^64, which no `u64` holds.
     #[must_use]
     pub fn pages(self) -> FencePages<impl Iterator<Item = u64>> {
         if self.is_everything() {

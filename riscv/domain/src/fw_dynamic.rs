@@ -16,7 +16,7 @@ struct Information {
     next_address: little_endian::U64,
     next_mode: little_endian::U64,
     _options: little_endian::U64,
-    /// From version 2 on; all ones for any hart.
+    /// Only since version 2. All ones: any hart.
     boot_hart: little_endian::U64,
 }
 

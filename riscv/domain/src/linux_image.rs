@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, little_endian};
 struct Header {
     _code: [little_endian::U32; 2],
     text_offset: little_endian::U64,
-    /// Uninitialised data included.
+    /// Bytes of memory that the kernel occupies, with uninitialised data.
     image_bytes: little_endian::U64,
     _flags: little_endian::U64,
     _version: [little_endian::U32; 2],

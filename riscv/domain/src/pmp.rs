@@ -7,8 +7,8 @@
 //! The lowest entry that matches decides. So read-only ranges come first. After them comes the
 //! shorter of two lists: a deny list (closed ranges, then one entry that opens all other
 //! addresses), or an allow list (open ranges; no match means no access). A range takes a pair of
-//! registers (TOR: start and end address), or one entry for each naturally aligned power of two in
-//! it (NAPOT), if these are not more.
+//! registers (TOR: start and end address). If no more entries are needed, it takes one for each
+//! naturally aligned power of two in it (NAPOT).
 
 mod entry;
 mod plan;

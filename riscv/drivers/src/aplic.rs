@@ -56,7 +56,7 @@ pub struct Root<R> {
 }
 
 impl<R: Registers<u32>> Root<R> {
-    /// The domain in `described`, behind `registers`.
+    /// The domain in `described`, with its registers.
     pub fn new(registers: R, described: &Aplic) -> Self {
         Root {
             registers,
@@ -99,9 +99,9 @@ impl<R: Registers<u32>> Root<R> {
         self.registers.write(register::MMSIADDRCFGH, high);
         let (low, high) = page(os);
         self.registers.write(register::SMSIADDRCFG, low);
-        // The specification has only the page number and the guest bits here, and takes the rest
-        // from the registers above. QEMU takes all fields from here; other APLICs ignore the
-        // reserved ones.
+        // This register has only the page number and the guest bits in the specification, which
+        // takes the other fields from the registers above. QEMU takes all fields from here; other
+        // APLICs ignore the reserved ones.
         let high = high & 0xfff | spread(os);
         self.registers.write(register::SMSIADDRCFGH, high);
     }
@@ -129,7 +129,7 @@ pub struct Domain<R> {
 }
 
 impl<R: Registers<u32>> Domain<R> {
-    /// The domain in `described`, behind `registers`.
+    /// The domain in `described`, with its registers.
     pub fn new(registers: R, described: &Aplic) -> Self {
         let controls = (described.harts.iter())
             .map(|hart| register::IDC + u64::from(*hart) * register::IDC_STRIDE);
@@ -193,7 +193,7 @@ impl<R: Registers<u32>> Domain<R> {
             .write(register::DOMAINCFG, self.domain(Some(state)));
     }
 
-    /// DOMAINCFG in `state`; the register's value if there is no state.
+    /// DOMAINCFG in `state`. Without a state, the register's current value.
     pub fn domain<S: AsRef<[u32]>>(&self, state: Option<&State<S>>) -> u32 {
         let kept = state.and_then(|state| state.words().last().copied());
         kept.unwrap_or_else(|| self.registers.read(register::DOMAINCFG))
@@ -227,7 +227,7 @@ impl<R: Registers<u32>> Keeper for Domain<R> {
     }
 
     /// A source's mode comes before its target, the domain's enable last. Pending bits are not
-    /// included: before an image, devices are suspended; a cut keeps pending bits separately.
+    /// included: an OS suspends its devices before a save, and a cut keeps pending bits separately.
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let sources = u64::from(self.sources);
         let per_source = move |base| (0..sources).map(move |source| base + 4 * source);

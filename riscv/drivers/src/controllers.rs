@@ -40,7 +40,7 @@ pub struct Controllers<R> {
 pub struct ControllerState<'a> {
     plics: ArrayVec<Option<State<&'a [u32]>>, MAX_PLICS>,
     aplics: ArrayVec<Option<State<&'a [u32]>>, MAX_APLICS>,
-    /// What is pending at each APLIC; nothing in a state that does not say.
+    /// Pending bits of each APLIC; empty if the state has no such section.
     pending: ArrayVec<&'a [u32], MAX_APLICS>,
 }
 
@@ -89,7 +89,7 @@ impl<R: Registers<u32>> Controllers<R> {
         }
     }
 
-    /// Shuts all APLICs: none sends a message any more, except those that a hart has
+    /// Shuts all APLICs: they send no more messages, except those that a hart has
     /// [requested](Self::are_sending) before.
     pub fn shut(&self) -> ShutDomains {
         ShutDomains(self.aplics.iter().map(Domain::shut).collect())
@@ -107,8 +107,8 @@ impl<R: Registers<u32>> Controllers<R> {
         }
     }
 
-    /// Captures the OS's state. Calls `write` with the words of each section. For `shut` domains
-    /// the old DOMAINCFG counts.
+    /// Captures the OS's state. Calls `write` with the words of each section. `shut` has the values
+    /// of DOMAINCFG from before the domains were shut.
     ///
     /// # Errors
     ///
@@ -129,8 +129,7 @@ impl<R: Registers<u32>> Controllers<R> {
         Ok(())
     }
 
-    /// Captures the pending sources, except those that devices drive anyway. Calls `write` for each
-    /// section.
+    /// Captures the pending bits of each APLIC. Calls `write` for each section.
     ///
     /// # Errors
     ///

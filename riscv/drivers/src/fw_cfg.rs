@@ -73,7 +73,7 @@ pub struct FwCfg<R, P> {
 }
 
 impl<R, P> FwCfg<R, P> {
-    /// The device behind `registers`; requests are made from `place`.
+    /// The device with these registers; its requests are made from `place`.
     pub fn new(registers: R, place: P) -> Self {
         FwCfg {
             registers,
@@ -123,7 +123,7 @@ impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
         memory.write(address, result.to_be_bytes());
     }
 
-    /// Returns whether the copy is unused, and the data is the OS's.
+    /// Returns whether the device does not use the copy any more, and the data is the OS's memory.
     fn is_allowed(&self, words: RequestWords, memory: &dyn CallerMemory) -> bool {
         let [wanted, length, high, low] = words;
         let data = u64::from(high) << 32 | u64::from(low);
@@ -131,8 +131,8 @@ impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
         has_ended(self.place.control()) && (!moves_data || memory.owns(data, length.into()))
     }
 
-    /// QEMU ends a request within the write that starts it. If one has not ended, the copy belongs
-    /// to the device until it does.
+    /// QEMU ends a request within the write that starts it. A request that has not ended keeps the
+    /// copy, and no other is made.
     fn carry_out(&mut self, words: RequestWords) -> u32 {
         let [wanted, length, ..] = words;
         if wanted & control::SELECT != 0 {

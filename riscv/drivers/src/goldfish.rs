@@ -102,7 +102,8 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
     /// back; only high halves change, so it loses no time. Returns false for a clock that cannot be
     /// set by its high half alone: it keeps another latch.
     pub fn put_back_latch(&self, state: &RtcState) -> bool {
-        // The low half must not overflow during this. A stopped clock would be waited for forever.
+        // The low half must not overflow during this. The number of reads is limited, because a
+        // stopped clock never gets past the overflow.
         let mut reads = 0..MAX_READS;
         while self.0.read(register::TIME_LOW) > u32::MAX - NEAR_OVERFLOW {
             if reads.next().is_none() {

@@ -72,7 +72,7 @@ impl<R: Registers<u64>> Keeper for InterruptFile<R> {
 
     /// The threshold, then pending and enable bits for each 64 identities. Delivery is enabled
     /// last, so that a partly restored file delivers nothing. Pending bits are kept: they came as
-    /// messages, which no wire repeats.
+    /// messages, which no device sends again.
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let groups = u64::from(self.identities / 64 + 1);
         let bits =

@@ -22,7 +22,7 @@ pub struct Iommu<R> {
 }
 
 impl<R: Registers<u64>> Iommu<R> {
-    /// The IOMMU behind `registers`.
+    /// The IOMMU with these registers.
     pub fn new(registers: R) -> Self {
         Iommu { registers }
     }

@@ -33,7 +33,7 @@ pub struct Plic<R> {
 pub(crate) const CLOSED: u32 = u32::MAX;
 
 impl<R: Registers<u32>> Plic<R> {
-    /// The PLIC in `described`, behind `registers`.
+    /// The PLIC in `described`, with its registers.
     pub fn new(registers: R, described: &devicetree::Plic) -> Self {
         Plic {
             registers,
@@ -47,8 +47,8 @@ impl<R: Registers<u32>> Plic<R> {
     /// for its boot hart. Machine mode's contexts get no source and the highest threshold, so it
     /// takes no interrupt from here.
     ///
-    /// Open claims are completed. A reset may have ended their claimant, and the source would never
-    /// interrupt again ("Interrupt Completion").
+    /// Completes open claims. A hart may have claimed a source before a reset, and the source would
+    /// never interrupt again ("Interrupt Completion").
     pub fn start(&self) {
         self.complete_all();
         for context in &self.machine_contexts {
@@ -62,8 +62,9 @@ impl<R: Registers<u32>> Plic<R> {
         }
     }
 
-    /// Completes all claims at a context with all sources enabled, since a completion at another
-    /// context is ignored. A completion without a claim has no effect.
+    /// Completes all claims at a context. All sources are enabled there, since a PLIC ignores the
+    /// completion of a source that the context has not enabled. A completion without a claim has no
+    /// effect.
     fn complete_all(&self) {
         let mut contexts = self.machine_contexts.iter().chain(&self.contexts);
         let Some(context) = contexts.next() else {

@@ -1,8 +1,10 @@
-//! Mediates the enable registers of a PLIC. The OS's contexts are open to it. Through machine
-//! mode's contexts it could make sources interrupt machine mode, or stop one from doing so.
+//! Mediates the enable registers of a PLIC. The OS may access those of its own contexts. With those
+//! of machine mode's contexts it could make sources interrupt machine mode, or disable machine
+//! mode's own source.
 //!
-//! Enabling is rare: an OS does it when a driver starts or stops. Thresholds and claims, which each
-//! interrupt uses, are not mediated: they have no effect on a context without a source.
+//! The mediation costs little: an OS enables a source only when a driver starts or stops.
+//! Thresholds and claims, which each interrupt uses, are not mediated: they have no effect on a
+//! context without a source.
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
@@ -56,8 +58,8 @@ impl Mediator for PlicEnables {
     }
 }
 
-/// A register that the OS may only read: the priority of machine mode's own source. Through it the
-/// OS could silence the source.
+/// A register that the OS may only read: the priority of machine mode's own source. A priority of
+/// zero would disable the source.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedRegister;
 

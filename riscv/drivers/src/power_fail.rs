@@ -138,9 +138,9 @@ impl<R: Registers<u32>> PowerFailLine<R> {
 /// open, for example by Stop before a reset, is completed, too. After this only this source is
 /// enabled for the context, but the threshold keeps it from interrupting.
 ///
-/// QEMU 10 looks at a level only as it rises: a claim while it is high would lose it. But against
-/// the specification, QEMU's claim of a source below the threshold claims nothing. So a line that
-/// was raised counts as raised until the machine is switched off.
+/// QEMU 10 notices only the rise of a level, so a claim during the high level would lose it. But
+/// against the specification, QEMU's claim of a source below the threshold claims nothing. So a
+/// line that was raised counts as raised until the machine is switched off.
 fn settle(registers: &impl Registers<u32>, source: u32, context: u32) {
     let threshold = crate::plic::threshold(context);
     registers.write(threshold, crate::plic::CLOSED);

@@ -113,7 +113,7 @@ pub struct Uart<R> {
 }
 
 impl<R: Registers<u8> + Registers<u32>> Uart<R> {
-    /// The UART in `described`, behind `registers`.
+    /// The UART in `described`, with its registers.
     pub fn new(registers: R, described: &devicetree::Uart) -> Self {
         Uart {
             registers,

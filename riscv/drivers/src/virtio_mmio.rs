@@ -23,7 +23,7 @@ pub struct VirtioMmio<R> {
 }
 
 impl<R: Registers<u32>> VirtioMmio<R> {
-    /// The slot behind `registers`.
+    /// The slot with these registers.
     pub fn new(registers: R) -> Self {
         VirtioMmio { registers }
     }

@@ -35,17 +35,17 @@ pub enum Obstacle {
     MemoryMap { data_bytes: u64 },
 }
 
-/// Why a forecast is not possible.
+/// The reason why no prediction is possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Gap {
     /// The image's format is not this program's.
     #[error(
-        "this program reads images of format {FORMAT_VERSION}, and it has {0}: use that firmware's own program"
+        "this program reads images of format {FORMAT_VERSION}, and this one has {0}: use that firmware's own program"
     )]
     Image(u16),
     /// The record's format is not this program's.
     #[error(
-        "this program reads slot records of format {RECORD_VERSION}, and it has {0}: use that firmware's own program"
+        "this program reads slot records of format {RECORD_VERSION}, and this one has {0}: use that firmware's own program"
     )]
     SlotRecord(u16),
     /// The image or its state cannot be read.
@@ -56,7 +56,7 @@ pub enum Gap {
     Sealed,
     /// The machine has several ranges of memory, or its device tree reserves memory.
     #[error(
-        "the memory map cannot be foreseen: the machine has several ranges of memory, or reserves memory in its device tree"
+        "the memory map cannot be predicted: the machine has several ranges of memory, or reserves memory in its device tree"
     )]
     MemoryMap,
     /// This program does not know the rule by which the firmware places its second range.
@@ -64,7 +64,8 @@ pub enum Gap {
     Placement(u16),
 }
 
-/// Whether an image would wake under another firmware, as far as that depends on the firmware.
+/// A prediction whether an image wakes under another firmware. It considers only the differences
+/// between the firmwares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forecast {
     /// The image would wake.

@@ -1,8 +1,8 @@
 //! Predicts whether the OS would have the same memory under another firmware.
 //!
-//! An image holds a hash of the OS's ranges of memory, not the ranges. So the machine's memory is
-//! guessed: one range, which begins at the firmware's load address. The number of harts, on which
-//! the firmware's second range depends, is guessed from its hash. If the guess is right, the
+//! An image holds a hash of the OS's ranges of memory, not the ranges. So this module guesses the
+//! machine's memory: one range, which begins at the firmware's load address. It guesses the number
+//! of harts, on which the firmware's second range depends, from their hash. After a right guess the
 //! remaining ranges have the image's hash; a wrong guess does not match by chance.
 
 use poorwill_devicetree::{
@@ -23,7 +23,7 @@ const LOADED_STEPS: u64 = 64;
 pub(crate) enum MemoryForecast {
     /// The image's.
     Same,
-    /// Another one: the image's map is that of a firmware that reserves other memory.
+    /// Another one: the OS had its memory under a firmware that reserves other ranges.
     Other {
         /// Bytes of this firmware's second range.
         data_bytes: u64,

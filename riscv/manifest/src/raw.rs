@@ -51,7 +51,7 @@ pub struct Manifest {
     pub sections: ArrayVec<SectionVersion, MAX_SECTIONS>,
 }
 
-/// A manifest as a constant: [`Parts::encode`] makes its bytes while the firmware is compiled.
+/// A manifest that [`Parts::encode`] turns into bytes at compile time.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'p> {
     /// As [`Manifest::release`].

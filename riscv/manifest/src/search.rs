@@ -24,7 +24,7 @@ pub enum ManifestError<E> {
     File(E),
 }
 
-/// Bytes in memory at a time.
+/// Bytes of the file that are in memory at a time.
 const WINDOW_BYTES: usize = 8192;
 
 /// Finds and reads the manifest of a firmware file in any format. `next` fills the start of a
@@ -50,7 +50,7 @@ pub fn read<E>(
             match Manifest::parse(&bytes[at..]) {
                 Some(Ok(manifest)) => return Ok(manifest),
                 Some(Err(reason)) => unreadable = unreadable.or(Some(reason)),
-                // The rest follows in the next window, or the file ends.
+                // The rest of the manifest is in the next window, or the file ends.
                 None => {}
             }
         }
@@ -58,7 +58,7 @@ pub fn read<E>(
             break;
         }
         // A manifest may begin in this window and end in the next. Complete manifests were handled
-        // above; a broken one may be seen again, without effect.
+        // above; a broken one may be found again, without effect.
         let kept = filled.min(MANIFEST_BYTES - 1);
         window.copy_within(filled - kept..filled, 0);
         filled = kept;

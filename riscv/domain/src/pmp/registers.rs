@@ -30,7 +30,7 @@ impl Pmp {
         for word in 0..MAX_ENTRIES / ENTRIES_IN_A_WORD {
             registers.set_config(word, 0);
         }
-        // All ones: a register keeps only the bits that it has.
+        // After a write of all ones, a register shows the bits that it has.
         let mut stuck = (0..MAX_ENTRIES).map(|entry| registers.set_address(entry, u64::MAX));
         let Some(first @ 1..) = stuck.next().flatten() else {
             return Pmp::NONE;
@@ -49,7 +49,7 @@ impl PmpPlan {
     pub fn write(&self, registers: &impl PmpRegisters) -> Result<(), Lost> {
         for (index, entry) in self.entries().iter().enumerate() {
             // The configuration decides which bits an address register shows, and some bits may not
-            // exist. All ones show the bits that exist.
+            // exist. A write of all ones shows the bits that exist.
             let there = registers.set_address(index, u64::MAX).unwrap_or(0);
             let held = registers.set_address(index, entry.address).unwrap_or(0);
             if (held ^ entry.address) & there != 0 || there == 0 {
