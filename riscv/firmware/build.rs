@@ -1,4 +1,4 @@
-//! Hands the linker script to the linker, and the places that it names to the manifest.
+//! Passes the linker script to the linker, and the script's addresses to the manifest.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn main() {
     }
 }
 
-/// What the script assigns to `name`.
+/// The number that the script assigns to `name`.
 fn number(script: &str, name: &str) -> u64 {
     let start = format!("{name} = ");
     let line = script.lines().find_map(|line| line.strip_prefix(&start));

@@ -131,8 +131,8 @@ impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
         has_ended(self.place.control()) && (!moves_data || memory.owns(data, length.into()))
     }
 
-    /// QEMU ends a request within the write that starts it. A request that has not ended keeps the
-    /// copy, and no other is made.
+    /// QEMU ends a request within the write that starts it. While a request has not ended, the
+    /// device uses the copy, and no other request is made.
     fn carry_out(&mut self, words: RequestWords) -> u32 {
         let [wanted, length, ..] = words;
         if wanted & control::SELECT != 0 {

@@ -77,7 +77,7 @@ pub(crate) fn write_to_wake(
     write(hart, into)
 }
 
-/// The banks of a waking hart: the number of words of each, and all words.
+/// The banks of a waking hart: the number of words of each, and the words of all.
 struct Kept {
     banks: ArrayVec<(Bank, usize), { Bank::ALL.len() }>,
     words: ArrayVec<u64, MOST_WORDS>,

@@ -20,7 +20,7 @@ use crate::platform::platform;
 /// one thread a hart may wait 100 ms for its turn.
 const PATIENCE_NS: u64 = 250_000_000;
 
-/// Number of offers to each hart before the start fails. So a late hart has 5 s.
+/// Number of offers to each hart before the start fails. With them a late hart has 5 s.
 const ROUNDS: u32 = 20;
 
 /// Lets a hart that can run the OS boot the machine, since `own` cannot, and parks this one.

@@ -1,7 +1,7 @@
-//! State that a sleep or a cut keeps and brings back.
+//! State that a sleep or a cut saves and restores.
 //!
-//! Each owner has one list, which [`kept!`] makes. A list is kept itself, so it may be
-//! an entry of another list. Harts and PCI devices have lists of their own.
+//! Each owner has one list, which [`kept!`] makes. A list implements [`Keep`], so it may be an
+//! entry of another list. Harts and PCI devices have lists of their own.
 
 use core::borrow::Borrow;
 use core::fmt::Debug;
@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Owner of a section and its version.
 pub(crate) type Section = (u32, u16);
 
-/// Where state is kept.
+/// The place in which state is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
     /// In the image of a sleep.
@@ -24,32 +24,32 @@ pub(crate) enum Store {
     Record,
 }
 
-/// A save, while no hart runs the OS.
+/// The facts that a save needs, while no hart runs the OS.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Saving<'a> {
     pub(crate) store: Store,
-    /// Where the OS goes on, which has asked for a sleep that is a cut.
+    /// The address at which the OS will continue, if it asked for a sleep by a cut.
     pub(crate) vector: Option<Resume>,
     /// DOMAINCFG of the OS's APLICs from before they were shut.
     pub(crate) shut: Option<&'a ShutDomains>,
 }
 
-/// State that is lost with the power.
+/// State that a power-off destroys.
 pub(crate) trait Keep {
-    /// Owners and versions of its sections; a list has those of an image.
+    /// Owners and versions of the sections. For a list: those of an image.
     const SECTIONS: &'static [Section];
 
-    /// Its state in a store. The default is for a store without it.
+    /// The checked state from a store. The default stands for a store without the state.
     type State<'a>: Debug + Default;
 
-    /// Writes its sections.
+    /// Writes the sections.
     ///
     /// # Errors
     ///
     /// [`NotKept`].
     fn save(&self, saving: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept>;
 
-    /// Takes its sections out, and finds that they fit this machine. Nothing is put back yet.
+    /// Takes the sections out of a store, and checks that they fit this machine. Restores nothing.
     ///
     /// # Errors
     ///
@@ -60,15 +60,16 @@ pub(crate) trait Keep {
         sections: &mut StateSections<'a>,
     ) -> Result<Self::State<'a>, StateError>;
 
-    /// Puts the state back, without anything that interrupts a hart.
+    /// Restores the state, but interrupts no hart.
     fn put_back(&self, store: Store, state: &Self::State<'_>);
 
-    /// Lets it interrupt, once each hart that goes on has its own state.
+    /// Lets the device interrupt, after each resumed hart has its own state.
     fn let_out(&self, _store: Store, _state: &Self::State<'_>) {}
 }
 
-/// Makes an owner's list: a value that is [kept](Keep), its type and its state's. An entry is
-/// a line: its stores, its name, its type and its value. Each step is taken in the list's order.
+/// Makes an owner's list: a value that implements [`Keep`], its type, and the type of its state. An
+/// entry is a line: its stores, its name, its type and its value. Each step runs in the list's
+/// order.
 macro_rules! kept {
     (
         $(#[$doc:meta])* static $NAME:ident: $Owner:ident, $State:ident;
@@ -134,7 +135,7 @@ macro_rules! kept {
 
 pub(crate) use kept;
 
-/// How many sections some entries have.
+/// Sums the numbers of sections of all entries.
 pub(crate) const fn total(all: &[&[Section]]) -> usize {
     let (mut sum, mut at) = (0, 0);
     while at < all.len() {
@@ -144,7 +145,7 @@ pub(crate) const fn total(all: &[&[Section]]) -> usize {
     sum
 }
 
-/// The sections of some entries: [`total`] of them.
+/// Joins the sections of all entries: [`total`] of them.
 pub(crate) const fn joined<const N: usize>(all: &[&[Section]]) -> [Section; N] {
     let mut joined = [(0, 0); N];
     let (mut filled, mut entry, mut at) = (0, 0, 0);
@@ -160,20 +161,20 @@ pub(crate) const fn joined<const N: usize>(all: &[&[Section]]) -> [Section; N] {
     joined
 }
 
-/// State that is one value in one section.
+/// State that is a single value in a section of its own.
 pub(crate) trait KeepValue {
     type Value: FromBytes + IntoBytes + Immutable + KnownLayout + Debug + ?Sized + 'static;
 
     const SECTION: Section;
 
-    /// The value, if the store is to have it.
+    /// The value; `None` if the store does not need it.
     ///
     /// # Errors
     ///
     /// [`NotKept::Device`].
     fn value(&self, saving: &Saving<'_>) -> Result<Option<impl Borrow<Self::Value>>, NotKept>;
 
-    /// Whether a store's value fits this machine.
+    /// Returns whether a store's value fits this machine.
     fn fits(&self, _value: Option<&Self::Value>) -> bool {
         true
     }

@@ -55,7 +55,7 @@ enum BootError {
     Platform(#[from] PlatformError),
     #[error("hart {0} cannot run an OS, and no hart has arrived that can")]
     NoBootHart(u64),
-    /// A hart already runs that the firmware has not started.
+    /// A hart that the firmware has not started is running.
     #[error("hart {0} is running already")]
     NotStopped(u64),
     /// The hart for the next stage cannot be started; only the boot hart could have started it.
@@ -84,10 +84,11 @@ fn boot(
     irqs_off::begin();
     stack::begin_on_deep();
     let (next, own, began) = start(hart_id, tree, information)?;
-    // Power supplies may still ramp up: a wake would be cut as soon as the line is armed.
+    // The power supply may still ramp up. A wake would then end in a cut as soon as the line is
+    // armed.
     early(cut::wait_for_power);
 
-    // They wait for a start by the OS, which does not run yet.
+    // All other harts are stopped: only the OS starts harts, and it does not run yet.
     let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
     let no_cut = match cut::go(own, began) {
         Ok(never) => match never {},
@@ -105,7 +106,7 @@ fn boot(
     let resume = early(|| unsafe {
         next_stage::prepare(&next, platform(), domain, reason, cut::has_line())
     })?;
-    // Before the line is armed: a hart that waits for another does not check the line.
+    // This comes before the line is armed: a hart that waits for another does not check the line.
     let first = early(|| boot_hart::for_next_stage(&own, &next));
     early(|| cut::begin(own));
     // Like all harts, this one waits for its start.
@@ -122,8 +123,8 @@ fn start(
     tree: usize,
     information: usize,
 ) -> Result<(FwDynamic, ThisHart, u64), BootError> {
-    // SAFETY: entry.S passes on the previous stage's addresses, which may be wrong. But reads there
-    // have no side effects, nor within the tree's memory; and this hart is alone on the machine.
+    // SAFETY: entry.S passes on the previous stage's addresses, which may be wrong. But reads have
+    // no side effects there or within the tree's memory, and this hart is alone on the machine.
     let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
     let blob = FwDynamic::find_tree(tree as u64, load)?;
     // SAFETY: a blob of this length was found there, and only `prepare` writes it later.
@@ -159,8 +160,8 @@ fn start(
     // A hart that handed the start over has sent this one an IPI.
     own.clear_ipi();
     stacks.publish();
-    // Not this hart, which would not handle the IPI while it loads. QEMU runs a hart with a pending
-    // interrupt at a third of its speed, and the hart could not rest.
+    // This hart is left out: it would not handle the IPI while it loads. QEMU runs a hart with a
+    // pending interrupt at a third of its speed, and the hart could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
     Ok((next, own, began))
 }

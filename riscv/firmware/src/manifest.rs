@@ -1,5 +1,5 @@
-//! The manifest in the firmware's file: which images it would wake, for tools to read
-//! before an update.
+//! The manifest in the firmware's file. Before an update, tools read from it which images the
+//! firmware would wake.
 
 use poorwill_devicetree::{IDENTITY_RULE, MAX_HARTS, PLACEMENT_RULE};
 use poorwill_image::PIECE_PAGES;
@@ -15,7 +15,7 @@ use crate::entry::stack;
 use crate::kept::{self, Keep, Section};
 use crate::{sleep_memory, sleeper};
 
-/// Nothing in the firmware reads it; the linker script keeps it.
+/// No code in the firmware reads it; the linker script keeps it in the file.
 #[unsafe(link_section = ".manifest")]
 #[used]
 static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
@@ -39,7 +39,7 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
 }
 .encode();
 
-/// The sections of the machine's state that are read at a wake.
+/// The state sections that a wake reads.
 const SECTIONS: [SectionVersion; kept::total(ALL)] = {
     let sections = kept::joined::<{ kept::total(ALL) }>(ALL);
     let mut versions = [SectionVersion {
@@ -55,7 +55,7 @@ const SECTIONS: [SectionVersion; kept::total(ALL)] = {
     versions
 };
 
-/// The sections of the hart that sleeps, of the machine, and of the disk.
+/// The sections of the sleeping hart, of the machine, and of the disk.
 const ALL: &[&[Section]] = &[
     &sleeper::SECTIONS,
     <cut::Machine as Keep>::SECTIONS,
@@ -69,38 +69,42 @@ const fn number(digits: &str) -> u64 {
     }
 }
 
-/// How large the second range is (platform/mod.rs). The terms that grow with the memory
-/// are those of an image's workspace: its map, and the digests of its pieces.
+/// The size of the second range (platform/mod.rs). The terms that grow with memory are those of an
+/// image's workspace: its page map, and the digests of its pieces.
 const DATA: DataRange = DataRange {
     fixed_pages: sleep_memory::pages_needed(0) + stack::pages_needed(0) as u64,
     hart_pages: (stack::pages_needed(1) - stack::pages_needed(0)) as u64,
     pages_per_page: [MAP_TERM, DIGEST_TERM, 0, 0],
 };
 
-/// How much larger it is for cuts.
+/// The additional size for cuts.
 const CUT: CutRecord = CutRecord {
     fixed_bytes: cut::BYTES.0 as u64,
     hart_bytes: cut::BYTES.1 as u64,
 };
 
-/// Checks that rule, and the section that marks an image of a machine with a power-fail line.
+/// Checks that the record's pages follow this rule, and that `kept` has the section that marks an
+/// image of a machine with a power-fail line.
 const _: () = {
     let mut harts = 1;
     while harts <= MAX_HARTS {
         let taken = cut::pages_with(harts) as u64;
-        assert!(CUT.pages(harts as u64) == taken, "cuts follow another rule");
+        assert!(
+            CUT.pages(harts as u64) == taken,
+            "the pages for cuts follow another rule"
+        );
         harts += 1;
     }
     assert!(
         ToldStatus::SECTION.0 == CUT_SECTION,
-        "another section tells"
+        "the section of the cut status has another name"
     );
 };
 
-/// Pages of memory for which a page of map has bits.
+/// Pages of memory that one page of the page map covers.
 const MAP_TERM: u64 = 8 * PAGE_BYTES;
 
-/// Pages of memory whose pieces have their digests in a page.
+/// Pages of memory whose digests fill a page.
 const DIGEST_TERM: u64 = PIECE_PAGES * PAGE_BYTES / DIGEST_BYTES;
 
 /// Bytes of a piece's digest.

@@ -1,5 +1,5 @@
-//! Exceptions of the OS: machine mode serves accesses to mediated registers, and gives all others
-//! back to the OS.
+//! Exceptions of the OS. Machine mode serves accesses to mediated registers, and returns all other
+//! exceptions to the OS.
 
 use poorwill_arch::claimed::ClaimedMemory;
 use poorwill_arch::csr;
@@ -10,7 +10,7 @@ use crate::entry::TrapFrame;
 use crate::hart::ThisHart;
 use crate::platform::platform;
 
-/// Serves the access fault in the frame, or gives it back.
+/// Serves the access fault in the frame, or returns it to the OS.
 pub(crate) fn access_fault(frame: &mut TrapFrame, hart: ThisHart, domain: &Domain) {
     let fault = fault_of(frame);
     let owns = |length, address| domain.bytes(length, address, 0).is_ok();

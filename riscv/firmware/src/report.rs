@@ -1,8 +1,8 @@
-//! How the machine came up, the log, and the cut status, for the OS: `/chosen/poorwill,boot`,
+//! Reports to the OS: the start, the log and the cut status, in `/chosen/poorwill,boot`,
 //! `/chosen/poorwill,log` and `/chosen/poorwill,cut` of its device tree.
 //!
-//! An OS that wakes has its tree in memory, as it was at the cold boot. The firmware
-//! keeps where it put the values then, and overwrites them.
+//! An OS that wakes does not get a new device tree: it has the one from its cold boot in memory. So
+//! the firmware remembers the addresses of the values, and overwrites them.
 
 use core::borrow::Borrow;
 use core::fmt::Display;
@@ -20,7 +20,7 @@ use crate::platform::{platform, pmp};
 kept! {
     /// The values in the running OS's device tree.
     static OS: Os, OsState;
-    // An image has it beside the log's text.
+    // An image has the log's address in the section with the log's text.
     Record => log: Told<ToldLog> = &LOG;
     Image | Record => boot: Told<Report> = &BOOT;
     Image | Record => cut: Told<ToldStatus> = &CUT;
@@ -30,7 +30,7 @@ static LOG: Told<ToldLog> = Told::nothing();
 static BOOT: Told<Report> = Told::nothing();
 static CUT: Told<ToldStatus> = Told::nothing();
 
-/// A value of the OS's device tree: its address, and the last text there.
+/// A value in the OS's device tree: its address, and the last text that the firmware wrote there.
 pub(crate) struct Told<T>(Mutex<Option<T>>);
 
 impl<T: Copy> Told<T> {
@@ -47,7 +47,7 @@ impl<T: Copy> Told<T> {
     }
 }
 
-/// Implements [`KeepValue`] for a told value.
+/// Implements [`KeepValue`] for a [`Told`] value.
 macro_rules! keep_told {
     ($($Value:ty),*) => {
         $(impl KeepValue for Told<$Value> {
@@ -67,7 +67,7 @@ macro_rules! keep_told {
 
 keep_told!(ToldLog, Report, ToldStatus);
 
-/// The log with its text. The record of a cut needs no text: memory keeps it.
+/// The log with its text, for an image. The record of a cut needs no text, since memory keeps it.
 pub(crate) struct LogOfImage;
 
 impl Keep for LogOfImage {
@@ -75,7 +75,7 @@ impl Keep for LogOfImage {
 
     type State<'a> = Option<(&'a Log, &'a ToldLog)>;
 
-    /// If there is no room, the image has no log: the machine sleeps nevertheless.
+    /// Writes the log. Without room for it the image has no log, and the sleep continues.
     fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
         let Some(told) = LOG.get() else {
             return Ok(());
@@ -108,15 +108,15 @@ impl Keep for LogOfImage {
     }
 }
 
-/// Keeps the values of the device tree that the OS gets at a cold boot.
+/// Sets the addresses of the values in the device tree that the OS gets at a cold boot.
 pub(crate) fn remember(boot: Report, log: Option<ToldLog>, cut: Option<ToldStatus>) {
     BOOT.set(Some(boot));
     LOG.set(log);
     CUT.set(cut);
 }
 
-/// Tells the OS the cut status, where it has such a value and has not moved its tree. To be
-/// called while no hart runs the OS.
+/// Writes the cut status into the OS's device tree, if it has that value and has not moved. Call
+/// this while no hart runs the OS.
 pub(crate) fn tell_cut_status(status: &impl Display) {
     CUT.set(CUT.get().and_then(|told| {
         let place = os_memory::<ReportText>(told.address())?;
@@ -129,8 +129,8 @@ pub(crate) fn tell_cut_status(status: &impl Display) {
     }));
 }
 
-/// Gives the OS the log as it is now, where it has one and has not moved it. To be called
-/// while no hart runs the OS.
+/// Writes the current log into the OS's device tree, if it has that value and has not moved. Call
+/// this while no hart runs the OS.
 pub(crate) fn tell_log() {
     LOG.set(LOG.get().and_then(|told| {
         let place = os_memory::<LogText>(told.address)?;
@@ -140,24 +140,24 @@ pub(crate) fn tell_log() {
     }));
 }
 
-/// A place in the OS's memory.
+/// The pointer to a `T` at this address, if all of it is the OS's memory.
 fn os_memory<T>(address: u64) -> Option<*mut T> {
     let memory = &platform().memory;
     let is_there = memory.contains(address, size_of::<T>() as u64);
     is_there.then(|| core::ptr::with_exposed_provenance_mut(address as usize))
 }
 
-/// Tells an OS that wakes how it does. Returns whether it could: an OS may have moved its
-/// tree, and memory that no longer holds the report is left alone.
+/// Reports to a waking OS how it woke. Returns false if the OS has moved its tree: memory without
+/// the old report is left unchanged.
 ///
-/// To be called when the OS's memory is as it was, and before any hart runs it.
+/// The OS's memory must be restored, and no hart may run the OS yet.
 pub(crate) fn tell(startup: &Startup<'_>) -> bool {
     let new = BOOT.get().and_then(|told| replace(&told, startup));
     BOOT.set(new);
     new.is_some()
 }
 
-/// Writes a new text over the report, if it is still there.
+/// Overwrites the report with a new text, if it is still there.
 fn replace(told: &Report, startup: &Startup<'_>) -> Option<Report> {
     let place = os_memory::<ReportText>(told.address)?;
     // SAFETY: OS memory, while no OS runs; bytes need no alignment.

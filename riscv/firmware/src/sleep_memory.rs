@@ -11,7 +11,7 @@ use crate::hart::OthersStopped;
 use crate::platform::platform;
 use crate::workers::StoppedHarts;
 
-/// The OS memory of this machine, to read and to write, for the hart that saves or wakes it.
+/// Access to this machine's OS memory, for the hart that saves or wakes it.
 pub(crate) fn os_memory(_: &OthersStopped) -> OsMemory {
     // SAFETY: the map holds the machine's memory without the firmware's, at physical addresses;
     // machine mode has no translation. No other hart runs the OS, as the proof shows. There is
@@ -49,8 +49,8 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
     WORK.call_once(|| Mutex::new(work));
 }
 
-/// Decrypts memory in place that a save left sealed when the power failed. The work memory must be
-/// unused since that save.
+/// Decrypts in place the memory that a save left sealed when the power failed. The work memory must
+/// be unchanged since that save.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The hart that sleeps for the machine: its state and where its OS goes on, in an image or in
-//! the record of a cut; and the way back as it wakes.
+//! The state of the sleeping hart, and the wake vector, in an image or in the record of a cut; and
+//! their restore at the wake.
 
 use poorwill_drivers::ShutDomains;
 use poorwill_hart::{Bank, CaptureError, HartContext, MAX_VLENB, Section, section};
@@ -12,7 +12,7 @@ use crate::hart::this_hart;
 use crate::kept;
 use crate::platform::{domain, platform};
 
-/// Its sections.
+/// Owners and versions of its sections.
 pub(crate) const SECTIONS: [kept::Section; 9] = {
     let [csrs, float, vector, file] = section::TAGS;
     let [priorities, records, guest_files] = Bank::ALL;
@@ -35,13 +35,13 @@ type Waking = (HartContext, Option<ShutDomains>);
 
 static WAKING: Mutex<Option<Waking>> = Mutex::new(None);
 
-/// Keeps the state of a hart for its wake. The `domains` let interrupts out then: an earlier
-/// message would be lost as the hart's interrupt file is put back.
+/// Stores the state of a hart for its wake. The hart opens its interrupt `domains` only after its
+/// interrupt file is restored: a message before that would be lost.
 pub(crate) fn will_wake(hart: HartContext, domains: Option<ShutDomains>) {
     *WAKING.lock() = Some((hart, domains));
 }
 
-/// Puts the calling hart's own state back, as it starts for a wake.
+/// Restores the calling hart's own state, at its start for a wake.
 pub(crate) fn restore_hart() {
     // Not moved: a hart's stack is small.
     let mut waking = WAKING.lock();
@@ -55,16 +55,16 @@ pub(crate) fn restore_hart() {
     *waking = None;
 }
 
-/// Writes the calling hart's state for its OS, which goes on at `vector`.
+/// Writes the calling hart's state and its OS's wake vector.
 ///
 /// # Errors
 ///
 /// [`StateError::NoRoom`], also for vector registers longer than an image can have.
-// A context is large: its frame ends before the controllers are captured.
+// Not inlined: a context is large, and its frame must end before the capture of the controllers.
 #[inline(never)]
 pub(crate) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
     let clock = &platform().time;
-    // An interrupt that another hart sent before it stopped.
+    // This includes an interrupt that another hart sent before it stopped.
     this_hart().take_requests();
     let context = HartContext::capture(&this_hart().access()).map_err(no_room)?;
     let now = Moment {
@@ -80,8 +80,8 @@ pub(crate) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<
     banks::write_to_wake(&this_hart().access(), into)
 }
 
-/// Takes that out of a machine's state again, once it is found to fit, before anything is
-/// touched.
+/// Takes the hart's state and the wake vector out of a machine's state, and checks them. Restores
+/// nothing.
 ///
 /// # Errors
 ///
@@ -94,8 +94,8 @@ pub(crate) fn read(sections: &mut StateSections<'_>) -> Result<(Core, HartContex
     Ok((core, hart))
 }
 
-/// The context of the hart that slept, once it is found to fit a hart like the
-/// calling one.
+/// Takes the sleeping hart's context out of a machine's state, and checks that it fits the calling
+/// hart.
 fn read_hart(sections: &mut StateSections<'_>) -> Result<HartContext, StateError> {
     let hart = this_hart().access();
     let mut context = HartContext::default();
@@ -108,7 +108,7 @@ fn read_hart(sections: &mut StateSections<'_>) -> Result<HartContext, StateError
             version: section.version,
             bytes: section.payload,
         };
-        // What was read before fits, so this one is at fault.
+        // The sections before this one fit, so an error is this one's.
         let fits = context.read(read).is_ok() && context.check(&hart).is_ok();
         fits.then_some(()).ok_or_else(|| section.refuse())?;
     }
@@ -126,7 +126,7 @@ fn no_room(error: CaptureError) -> StateError {
     }
 }
 
-/// Whether the hart and the wake vector are there.
+/// Checks that the hart exists, and that the OS may execute at the wake vector.
 fn check(core: &Core) -> Result<(), StateRefusal> {
     let hart = crate::hart::find(core.hart()).ok_or(StateRefusal::NoHart(core.hart()))?;
     let address = core.vector().address;

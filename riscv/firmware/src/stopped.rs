@@ -1,4 +1,4 @@
-//! A stopped hart: it works for others, and waits for its start.
+//! A stopped hart: it works for other harts, and waits for its start.
 
 use poorwill_arch::{csr, wait_for_interrupt};
 use poorwill_hart::interrupt;
@@ -24,17 +24,18 @@ extern "C" fn wait_for_start() -> ! {
         csr::write::<{ csr::MIE }>(own.interrupt());
         csr::clear::<{ csr::MIP }>(interrupt::SSI | interrupt::STI);
     }
-    // A hart that stops may have fence requests from before.
+    // Other harts may have sent fence requests before this one stopped.
     own.handle_ipi();
     if let Err(error) = own.hsm().stopped() {
-        // At power-on it is stopped already, and may have been started since.
+        // At power-on the hart is stopped already, and may even have been started since.
         debug_assert!(!error.0.has_os(), "{error}");
     }
     let mut worker = Worker::new();
     let starting = loop {
         own.handle_ipi();
         let starting = own.hsm().starting();
-        // A hart that must resume does so first: its OS state is in the record of a consumed cut.
+        // A hart that resumes a cut does that first, since only the record of the consumed cut has
+        // its OS state.
         let goes_on = |starting: &Starting<'_>| starting.task() == Task::Go;
         if power_fail::noticed() && !starting.as_ref().is_some_and(goes_on) {
             cut::stop(None);
@@ -42,7 +43,8 @@ extern "C" fn wait_for_start() -> ! {
         if let Some(starting) = starting {
             break starting;
         }
-        // A start that came during the work is found before the wait.
+        // The hart waits only after a round without work, so it does not miss a start that came
+        // during the work.
         if !workers::work(&mut worker) {
             wait_for_interrupt();
         }
@@ -56,7 +58,7 @@ extern "C" fn wait_for_start() -> ! {
         Task::Wake(resume) => {
             sleeper::restore_hart();
             cut::woke();
-            // This hart's OS state is in no other place any more.
+            // The hart's OS state is restored, so the line may be armed now.
             cut::begin(own);
             resume
         }

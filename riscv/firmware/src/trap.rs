@@ -86,7 +86,7 @@ extern "C" fn machine_fault(cause: u64, address: u64, value: u64) -> ! {
 /// The first hart that panicked, plus one.
 static PANICKED: AtomicU64 = AtomicU64::new(0);
 
-/// That hart has panicked again.
+/// The same hart has panicked a second time.
 static PANICKED_TWICE: AtomicBool = AtomicBool::new(false);
 
 /// Prints the panic's message and place, then resets or powers off. A second panic, for example

@@ -59,8 +59,8 @@ impl poorwill_image::Workers for StoppedHarts {
             .for_each(|hart| hart.send_ipi(Request::Job));
     }
 
-    /// A polling hart takes time from an emulator or a hypervisor that does the transfers, and
-    /// heats other machines.
+    /// Rests instead of polling. A polling hart takes time from an emulator or a hypervisor that
+    /// does the transfers, and heats other machines.
     fn pause(&self) {
         let time = &platform().time;
         let until = time.ticks().saturating_add(time.ticks_in(PAUSE_NS));

@@ -92,7 +92,8 @@ pub struct Environment {
     pub menvcfg: u64,
     /// `mstateen0`, with Smstateen.
     pub mstateen0: Option<u64>,
-    /// Bits to set in `mseccfg`, if any: the OS needs entropy that does not come from the firmware.
+    /// Bits to set in `mseccfg`, if any. They let the OS read the seed CSR, so that it has entropy
+    /// that does not come from the firmware.
     pub mseccfg: Option<u64>,
     /// `stimecmp`, with Sstc: no timer is set.
     pub stimecmp: Option<u64>,
@@ -101,9 +102,9 @@ pub struct Environment {
 /// Traps that machine mode keeps on a hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Its own interrupts that it serves; no others are enabled.
+    /// The interrupts that machine mode itself serves. It enables no others for itself.
     pub interrupts: u64,
-    /// Access faults, if registers are mediated.
+    /// The hart's access faults, if registers are mediated.
     pub access_faults: bool,
 }
 

@@ -225,8 +225,8 @@ impl RemoteHsm<'_> {
         is_pending.then(|| self.0.resume())
     }
 
-    /// Stopped -> StartPending, with the hart's task. The caller then interrupts the hart, so that
-    /// it looks.
+    /// Stopped -> StartPending, with the hart's task. The caller then interrupts the hart, which
+    /// checks its state.
     ///
     /// # Errors
     ///
@@ -326,7 +326,8 @@ impl Starting<'_> {
         self.task
     }
 
-    /// StartPending -> Started. Only this value, which exists only in that state, leaves it.
+    /// StartPending -> Started. No other method leaves StartPending, and this value exists only in
+    /// that state.
     ///
     /// # Errors
     ///

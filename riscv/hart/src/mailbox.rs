@@ -14,9 +14,9 @@
 //! *No request is lost.* The sender posts, then interrupts. The receiver clears the interrupt, then
 //! reads. If its read misses the bit, the sender's interrupt comes after the clearing, and
 //! interrupts the hart again. Each side writes one location and then uses another, which Acquire
-//! and Release do not order. [`IpiDevice`] must do so by `fence w, o` before the device write and
-//! `fence o, rw` after it. A hart that first read and then cleared could clear the interrupt of an
-//! unseen request.
+//! and Release do not order. [`IpiDevice`] must order them by `fence w, o` before the device write
+//! and `fence o, rw` after it. A hart that first read and then cleared could clear the interrupt of
+//! an unseen request.
 //!
 //! tests/loom explores both with every interleaving that memory ordering allows, and variants that
 //! break them.
@@ -99,8 +99,8 @@ impl Mailbox {
         Requests(self.0.fetch_and(Request::AWAITED, Ordering::Acquire))
     }
 
-    /// Returns whether the request is posted and not yet taken or complete. For the hart, which may
-    /// serve it between interrupts, and for a waiting sender.
+    /// Returns whether the request is posted and not yet taken or complete. The hart calls this to
+    /// serve a request between interrupts. A waiting sender polls it.
     #[must_use]
     pub fn is_posted(&self, request: Request) -> bool {
         self.0.load(Ordering::Acquire) & request as u32 != 0

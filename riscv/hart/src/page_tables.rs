@@ -82,7 +82,7 @@ mod entry {
     pub(super) const TYPE: u64 = 3 << 61;
     /// In leaves: one of several entries that map a larger unit.
     pub(super) const NAPOT: u64 = 1 << 63;
-    /// Only in leaves: the user's, accessed, dirty, and those above.
+    /// Bits that only leaves may have: U, A, D, memory types and NAPOT.
     pub(super) const LEAF_ONLY: u64 = USER | 1 << 6 | 1 << 7 | TYPE | NAPOT;
 }
 
@@ -124,7 +124,7 @@ impl PageTables {
         for level in (0..=top).rev() {
             let shift = PAGE_BITS + LEVEL_BITS * level;
             let number = address >> shift;
-            // The address limits the root's index.
+            // The root's index needs no mask, since the address has only translated bits.
             let number = if level == top {
                 number
             } else {

@@ -1,7 +1,8 @@
 //! The owner of a stack that several harts use in turn.
 //!
-//! It does not guard a piece of code: a hart may already be on the stack when its program begins.
-//! It leaves the stack by restarting on another one, and calls [`leave`](StackLock::leave) there.
+//! A lock around a piece of code would not do: a hart may already be on the stack when its Rust
+//! code begins. The hart leaves the stack by restarting on another one, and calls
+//! [`leave`](StackLock::leave) there.
 //!
 //! # Ordering
 //!

@@ -1,5 +1,5 @@
-//! The timers of a hart: machine mode's, and the OS's. The OS's is its own (Sstc), or machine mode
-//! keeps it.
+//! The timers of a hart: machine mode's, and the OS's. S-mode sets the OS's timer itself (Sstc), or
+//! machine mode keeps it.
 
 use crate::interrupt::{MEI, MSI, MTI, STI};
 

@@ -10,8 +10,8 @@ use crate::banks;
 use crate::entry::TrapFrame;
 use crate::hart::ThisHart;
 
-/// Writes the state that the calling hart holds for the OS, and where the OS was. Returns its
-/// bytes.
+/// Writes the OS's registers on the calling hart, and the point at which the OS was stopped.
+/// Returns the bytes.
 ///
 /// # Errors
 ///
@@ -36,15 +36,15 @@ pub(super) fn write(own: ThisHart, frame: &TrapFrame, into: &mut [Page]) -> Resu
     Ok(writer.finish())
 }
 
-/// Owner and version of the section with the OS's deadline, on a machine whose timer machine mode
-/// keeps.
+/// Owner and version of the section with the OS's timer deadline. Only machines on which machine
+/// mode keeps the timer have it.
 const DEADLINE: (u32, u16) = (u32::from_le_bytes(*b"DEAD"), 1);
 
-/// The OS has set no deadline.
+/// The deadline in the section if the OS has set none.
 const NONE: u64 = u64::MAX;
 
-/// Bytes of a part without banks, with the longest vector registers and the largest interrupt
-/// file.
+/// Maximum bytes of a part without banks: it has the longest vector registers and the largest
+/// interrupt file.
 const MOST_CONTEXT_BYTES: usize = 2 * size_of::<Page>();
 
 /// Checks that `pages` pages have room for the largest state of the calling hart.
@@ -60,12 +60,12 @@ pub(super) fn check_room(own: ThisHart, pages: usize) -> Result<(), CutReason> {
     }
 }
 
-/// Reads the part of a hart like the calling one.
+/// Reads a part that was written by a hart with the calling hart's features.
 ///
 /// # Errors
 ///
 /// [`CutReason::Misfit`].
-// The caller's error: to wrap it anew would copy the context.
+// The result has the caller's error type: a conversion would copy the context.
 pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartContext, CutReason> {
     let mut sections = StateSections::parse(pages, bytes)?;
     let mut context = HartContext {
@@ -92,7 +92,7 @@ pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartCont
     Ok(context)
 }
 
-/// Puts back the banks of a part that [`read`] has accepted, after the CSRs.
+/// Restores the banks of a part that [`read`] has accepted. The CSRs come first.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! PCI devices, as their keepers access them.
+//! The machine's access to PCI devices for their keepers.
 
 use core::slice;
 
@@ -17,7 +17,7 @@ use crate::hart::this_hart;
 use crate::platform::console::say;
 use crate::platform::{domain, platform};
 
-/// The machine's PCI devices.
+/// The machine's PCI devices, with the record that holds their state.
 pub(super) struct Devices(Record);
 
 impl Devices {
@@ -32,7 +32,7 @@ impl Devices {
     }
 
     // Not inlined: the stack of a stopping hart is short.
-    /// Makes all devices quiet by the time `until`, in ticks, and writes their state. Returns its
+    /// Makes all devices quiet by the time `until`, in ticks, and writes their state. Returns the
     /// bytes, and whether all devices are quiet.
     #[inline(never)]
     pub(super) fn stop(
@@ -47,7 +47,7 @@ impl Devices {
         (writer.finish(), quieted)
     }
 
-    /// Has quiet devices work again. The power was never off.
+    /// Lets quiet devices work again after a refused cut, during which the power stayed on.
     #[inline(never)]
     pub(super) fn resume(&self, pages: &[Page], bytes: u64) {
         let sections = StateSections::parse(pages, bytes).map_err(KeeperError::from);
@@ -56,24 +56,24 @@ impl Devices {
             keepers::announce(self, &sections)
         });
         if let Err(error) = resumed {
-            // The driver of the device will find out.
+            // The device's driver will notice the error.
             say!("cut: {error}");
         }
     }
 
-    /// Whether a device may have changed memory since the OS ran, or may change it as it is put
-    /// back.
+    /// Returns whether a device may have changed memory since the OS stopped, or may change it
+    /// while its state is restored.
     pub(super) fn reach_memory(&self) -> Result<bool, CutReason> {
         keepers::reach_memory(self).map_err(reason)
     }
 
-    /// Checks that the state can be put back.
+    /// Checks that the state can be restored.
     pub(super) fn check(&self, pages: &[Page], bytes: u64) -> Result<(), CutReason> {
         let sections = StateSections::parse(pages, bytes)?;
         keepers::check(self, &sections).map_err(reason)
     }
 
-    /// Puts the state back, without interrupts.
+    /// Restores the state, but raises no interrupts yet.
     pub(super) fn put_back(&self, pages: &[Page], bytes: u64) -> Result<(), CutReason> {
         let sections = StateSections::parse(pages, bytes)?;
         keepers::put_back(self, &sections).map_err(|error| {
@@ -82,7 +82,7 @@ impl Devices {
         })
     }
 
-    /// Has the devices interrupt as they did.
+    /// Raises the interrupts that the devices had pending.
     #[inline(never)]
     pub(super) fn announce(&self, pages: &[Page], bytes: u64) {
         let sections = StateSections::parse(pages, bytes);
@@ -90,12 +90,12 @@ impl Devices {
             .map_err(KeeperError::from)
             .and_then(|sections| keepers::announce(self, &sections));
         if let Err(error) = announced {
-            // The harts go on: the driver of the device will find out.
+            // The harts continue, and the device's driver will notice the error.
             say!("cut: {error}");
         }
     }
 
-    /// The bytes at an address, if they may be read and written here.
+    /// The memory at an address, if all of it is the OS's memory or lies in the scratch page.
     fn memory(&self, address: u64, bytes: usize) -> Option<*mut u8> {
         let length = bytes as u64;
         let scratch = PhysRange::new(self.scratch(), PAGE_BYTES);
@@ -134,15 +134,15 @@ impl Machine for Devices {
 
     fn read(&self, address: u64, into: &mut [u8]) -> Option<()> {
         let memory = self.memory(address, into.len())?;
-        // SAFETY: memory of the OS, which runs nowhere, or the scratch page. Devices may write
-        // there: any bits are bytes.
+        // SAFETY: this is the scratch page, or memory of the OS, which runs on no hart. Devices may
+        // write there: any bits are bytes.
         into.copy_from_slice(unsafe { slice::from_raw_parts(memory, into.len()) });
         Some(())
     }
 
     fn write(&self, address: u64, bytes: &[u8]) -> Option<()> {
         let memory = self.memory(address, bytes.len())?;
-        // SAFETY: likewise, and no code refers to it.
+        // SAFETY: as in `read`, and no code refers to this memory.
         unsafe { memory.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Some(())
     }
@@ -151,7 +151,7 @@ impl Machine for Devices {
         if !platform().interrupts.takes_message(address) {
             return None;
         }
-        // SAFETY: an interrupt file of the OS's.
+        // SAFETY: this is an interrupt file of the OS.
         unsafe { poorwill_arch::Mmio::new(address) }.write(0, data);
         Some(())
     }

@@ -1,6 +1,6 @@
-//! How long NVMe controllers take to shut down. A controller that the OS uses cannot be asked:
-//! the facts are from the search for a sleep area at the start, and from the record of the last
-//! cut.
+//! The shutdown times of NVMe controllers. A controller that the OS uses cannot be asked for its
+//! time. So the times come from the search for a sleep area at the start, and from the record of
+//! the last cut.
 
 use arrayvec::ArrayVec;
 use poorwill_arch::pci::config_space;
@@ -11,12 +11,12 @@ use poorwill_medium::pci::{self, Function, Location};
 use super::STATE;
 use crate::platform::platform;
 
-/// Where a controller is.
+/// The two ways to name a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// By the bridges on the way, as bus numbers may change.
+    /// By the bridges above it: the OS may have changed the bus numbers since the search.
     Location(Location),
-    /// By the bus numbers of the OS.
+    /// By the OS's bus numbers.
     Function(Function),
 }
 
@@ -27,10 +27,10 @@ pub(super) struct Disk {
     facts: ShutdownFacts,
 }
 
-/// The disks with known facts.
+/// The disks with known shutdown times.
 pub(super) type Disks = ArrayVec<Disk, MAX_DEVICES>;
 
-/// Keeps the facts of a controller in place of earlier ones.
+/// Stores the facts of a controller, in place of earlier ones.
 fn keep(host: usize, place: Place, facts: ShutdownFacts) {
     let mut disks = STATE.disks.lock();
     let mut known = disks.iter();
@@ -42,17 +42,17 @@ fn keep(host: usize, place: Place, facts: ShutdownFacts) {
     }
 }
 
-/// Keeps facts that the search for a sleep area has found.
+/// Stores facts from the search for a sleep area.
 pub(crate) fn found(host: usize, location: &Location, facts: ShutdownFacts) {
     keep(host, Place::Location(location.clone()), facts);
 }
 
-/// Keeps facts from the record of a cut.
+/// Stores facts from the record of a cut.
 pub(super) fn kept(host: usize, function: Function, facts: ShutdownFacts) {
     keep(host, Place::Function(function), facts);
 }
 
-/// The facts of a function, if they are known.
+/// The facts of a function; `None` if they are not known.
 pub(super) fn facts_of(host: usize, function: Function) -> Option<ShutdownFacts> {
     let described = &platform().pci[host];
     // SAFETY: the device tree describes the bridge, and no hart runs the OS.
@@ -68,9 +68,9 @@ pub(super) fn facts_of(host: usize, function: Function) -> Option<ShutdownFacts>
     disk.map(|disk| disk.facts)
 }
 
-/// Calls `tell` with the location of each disk that would refuse a cut, and with the us that its
-/// shutdown may take: in `left_us` it could not store the data that it has acknowledged. Returns
-/// the number of such disks.
+/// Calls `tell` for each disk whose shutdown takes longer than `left_us`: it could not store
+/// acknowledged data, and would refuse a cut. `tell` gets the disk's location and its shutdown time
+/// in us. Returns the number of such disks.
 pub(super) fn too_slow(left_us: u64, tell: impl Fn(&Location, u32)) -> usize {
     let disks = STATE.disks.lock();
     let slow = disks.iter().filter_map(|disk| match &disk.place {

@@ -1,4 +1,4 @@
-//! Go: the boot hart puts back the state that all harts share, and each hart its own.
+//! Go: the boot hart restores the state that all harts share, and each hart its own.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ fn controller() -> Option<&'static Controller> {
     power_fail::line().map(PowerFail::controller)
 }
 
-/// The machine that goes on, as seen by the boot hart.
+/// A resume in progress, on the boot hart.
 struct Going {
     record: Record,
     own: ThisHart,
@@ -44,23 +44,24 @@ struct Going {
     restored: Cell<Restored>,
 }
 
-/// What was put back.
+/// Facts about the restored machine, for the steps after the restore.
 #[derive(Debug, Default)]
 struct Restored {
     /// How harts start.
     starts: ArrayVec<HartStart, MAX_HARTS>,
-    /// Ticks from the power-on until then.
+    /// Ticks from the power-on to the end of the restore.
     took: u64,
-    /// Ticks that the machine slept, if its OS had asked for the cut.
+    /// Ticks that the machine slept, if its OS had asked for the cut; else 0.
     slept: u64,
-    /// The cut has ended a save.
+    /// The power failure ended a save, so the OS's call returns an error.
     is_refused: bool,
-    /// A line on the console was not complete.
+    /// The console's last line was not complete at the cut.
     is_amid_line: bool,
 }
 
 impl Going {
-    /// Checks all parts but that of devices. Returns the hart that sleeps.
+    /// Checks all parts except that of the PCI devices. Returns the hart that asked for the sleep,
+    /// if one did.
     fn check_shared(&self, part: &Part) -> Result<Option<Core>, CutReason> {
         let shared = shared::read(part.pages(), part.bytes()?)?;
         if shared.sealed.is_some() && !sealed::has_key() {
@@ -99,7 +100,8 @@ impl Prover for Going {
 }
 
 impl GoMachine for Going {
-    /// The parts of the state that all harts share, and of devices; and the hart that sleeps.
+    /// The checked parts of the shared state and of the PCI devices, and the hart that asked for
+    /// the sleep.
     type State = (Part, Part, Option<Core>);
 
     fn record(&self) -> &impl CutMemory {
@@ -116,7 +118,7 @@ impl GoMachine for Going {
 
     fn wipe(&self) {
         if let Some(controller) = controller() {
-            // Now: the record may be wiped, too.
+            // The error is reported before the wipe, which may destroy the record.
             say!("cut: {}; it is wiped", CutReason::MemoryError);
             controller.wipe();
         }
@@ -180,13 +182,13 @@ impl GoMachine for Going {
     }
 }
 
-// A context is large.
+// Not inlined: a context is large.
 #[inline(never)]
 fn read_part(own: ThisHart, part: &Part) -> Result<HartContext, CutReason> {
     context::read(own, part.pages(), part.bytes()?)
 }
 
-/// Reads the part of a hart whose OS had asked for a sleep.
+/// Reads the part of the hart whose OS asked for the sleep.
 #[inline(never)]
 fn read_sleeper(part: &Part) -> Result<(Core, HartContext), CutReason> {
     let mut sections = StateSections::parse(part.pages(), part.bytes()?)?;
@@ -197,14 +199,14 @@ fn read_sleeper(part: &Part) -> Result<(Core, HartContext), CutReason> {
     }
 }
 
-/// Where the OS was, and the `mstatus` to go there with.
+/// The point at which the OS was stopped, and `mstatus` for the return to it.
 fn execution_of(context: &HartContext) -> Option<(Execution, u64)> {
     let execution = context.execution?;
     let own = csr::read::<{ csr::MSTATUS }>();
     Some((execution, execution.status_for_return(own).ok()?))
 }
 
-/// Goes on with a cut, if there is one: then this does not return.
+/// Resumes a cut, if there is one. Then this does not return.
 ///
 /// # Errors
 ///
@@ -222,21 +224,21 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         false => cut::go(&going),
     }?;
     let wakes = release(record, &going.restored.take(), &ready.report());
-    // Each hart has its task by now: if the power fails again, it finds them on their way. A hart
-    // that wakes arms the line once it is as it was.
+    // Each hart has its task by now, so another power failure finds all harts on their way. A hart
+    // that wakes arms the line once its state is restored.
     if !wakes {
         status::arm_again();
     }
     own.wait()
 }
 
-/// Says how the cut went, and gives each hart its task. Returns whether one wakes.
+/// Reports the cut on the console, and gives each hart its task. Returns whether one of them wakes.
 fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
     let Restored { starts, took, .. } = restored;
     let running = starts.iter().filter(|start| start.goes_on()).count();
     let waking = starts.iter().position(HartStart::wakes);
     if restored.is_amid_line {
-        // The next line begins a new one.
+        // This ends the incomplete line.
         print!("\n");
     }
     match waking {
@@ -244,7 +246,8 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
         None => tell(running, report, *took),
     }
     match running + usize::from(waking.is_some()) {
-        // No hart has anything to put back: one that starts finds its interrupts.
+        // No hart restores a state, so no hart would announce the interrupts later. A hart that
+        // starts finds them pending.
         0 => announce(record),
         unready => STATE.unready.store(unready + 1, Ordering::Release),
     }
@@ -259,7 +262,7 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
     waking.is_some()
 }
 
-/// Prepares the wake of the hart with that place, whose OS had asked for a sleep. The times are in
+/// Prepares the wake of the hart with index `place`, whose OS asked for a sleep. The times are in
 /// ticks.
 #[inline(never)]
 fn wake(record: Record, place: usize, report: &CutReport, took: u64, slept: u64) {
@@ -275,12 +278,12 @@ fn wake(record: Record, place: usize, report: &CutReport, took: u64, slept: u64)
         us: time.microseconds_in(took),
     });
     say!("{event}");
-    // An OS that has moved its tree is told nothing.
+    // An OS that has moved its device tree gets no report.
     report::tell(&Startup::Cut { slept_ms });
     report::tell_log();
 }
 
-/// Says how the cut went, and how long it took to go on.
+/// Reports the times of Stop and Go on the console.
 fn tell(harts: usize, report: &CutReport, took: u64) {
     let us = |ticks| platform().time.microseconds_in(ticks);
     let CutReport { bytes, ticks, .. } = *report;
@@ -293,7 +296,7 @@ fn tell(harts: usize, report: &CutReport, took: u64) {
     say!("go us={}", us(took));
 }
 
-/// Puts back the state that the calling hart holds for the OS, and goes on where the OS was.
+/// Restores the OS's state on the calling hart, and continues the OS where it was stopped.
 pub(crate) fn go_on() -> ! {
     let own = this_hart();
     let record = record().expect("a cut was found");
@@ -301,34 +304,35 @@ pub(crate) fn go_on() -> ! {
     is_ready(record);
     wait_for_release(own);
     if power_fail::noticed() {
-        // The interrupt that is to stop this hart was taken on the way.
+        // This hart took the interrupt for the next Stop during the restore.
         stop(Some(&frame));
     }
-    // SAFETY: the frame is the OS's, as it was, and this hart's call chain ends here.
+    // SAFETY: the frame is the OS's restored state, and this hart's call chain ends here.
     unsafe { entry::return_to(&frame, own.stack_top()) }
 }
 
-/// Has the calling hart, which wakes from a cut or from an image, interrupted again once it is as
-/// it was.
+/// Reports the calling hart as restored after its wake from a cut. Does nothing after a wake from
+/// an image.
 pub(crate) fn woke() {
     if STATE.unready.load(Ordering::Acquire) > 0 {
         is_ready(record().expect("a cut was found"));
     }
 }
 
-/// Says that the calling hart is as it was. The last one opens memory that is sealed, has devices
-/// and controllers interrupt as they did, and releases all harts.
+/// Marks the calling hart as restored. The last hart to do so opens sealed memory, raises the
+/// interrupts of devices and controllers, and releases all harts.
 fn is_ready(record: Record) {
     if STATE.unready.fetch_sub(1, Ordering::AcqRel) == 2 {
-        // No device reaches sealed memory, and its hart alone was running.
+        // No device reaches sealed memory now, and only the hart that asked for the save was
+        // running.
         sealed::open();
         record.on_stack(|| announce(record));
         STATE.unready.store(0, Ordering::Release);
     }
 }
 
-/// Waits until every hart that a cut has stopped is as it was. A hart that ran the OS earlier might
-/// interrupt another whose state is still to be put back.
+/// Waits until every stopped hart is restored. A hart that ran the OS earlier might interrupt one
+/// whose state is not restored yet.
 pub(crate) fn wait_for_release(own: ThisHart) {
     while STATE.unready.load(Ordering::Acquire) > 0 {
         own.serve_fence();
@@ -336,7 +340,7 @@ pub(crate) fn wait_for_release(own: ThisHart) {
 }
 
 fn announce(record: Record) {
-    // SAFETY: no hart has gone on yet.
+    // SAFETY: no hart runs the OS yet.
     let devices = unsafe { Devices::new(record) };
     let part = record.part(Layout::DEVICES);
     devices.announce(part.pages(), part.bytes().expect("the part was checked"));
@@ -344,7 +348,7 @@ fn announce(record: Record) {
     let_out(&record.part(Layout::SHARED));
 }
 
-// The state is large: it is not in the frame above the devices'.
+// Not inlined: the state is large, and must not share a frame with that of the devices.
 #[inline(never)]
 fn let_out(part: &Part) {
     let bytes = part.bytes().expect("the part was checked");
@@ -354,14 +358,14 @@ fn let_out(part: &Part) {
 
 fn restore(record: Record, own: ThisHart) -> TrapFrame {
     let part = record.part(Layout::hart(place_of(&own)));
-    // Not moved: a context is large.
+    // Not moved, since a context is large.
     let context = read_part(own, &part);
     let context = context.as_ref().expect("the part was checked");
     context.restore(&own.access());
     let bytes = part.bytes().expect("the part was checked");
     context::restore_banks(own, part.pages(), bytes).expect("the part was checked");
     let (execution, status) = execution_of(context).expect("the part was checked");
-    // SAFETY: the OS's own; machine mode uses neither.
+    // SAFETY: these are the OS's values, and machine mode uses neither register.
     unsafe {
         csr::write::<{ csr::SATP }>(execution.address_space);
         csr::write::<{ csr::MCYCLE }>(execution.cycles);

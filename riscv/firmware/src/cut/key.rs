@@ -1,5 +1,5 @@
-//! The proof of the next cut, while the machine runs. On a machine with a vault it is a key,
-//! which must not be in memory once the power is off.
+//! The proof of the next cut. On a machine with a vault it contains a key, which must not stay in
+//! memory when the power is off.
 
 use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::{CutReason, Proof};
@@ -12,18 +12,18 @@ use crate::entry::{self, stack};
 use crate::platform::console::say;
 use crate::platform::{entropy, vault};
 
-/// The proof of the next cut, or why the vault gives none. `None` before a start has decided it,
-/// and once the key is forgotten.
+/// The proof of the next cut, or the vault's fault. `None` until a start has made it, and after the
+/// key is cleared.
 pub(super) type NextProof = RwLock<Option<Result<Proof, VaultFault>>>;
 
 /// Bytes at the lower end of a hart's stack in the record, where `job` uses the key. The hart
 /// itself is on the upper part.
 const SCRATCH_BYTES: usize = 8 << 10;
 
-/// Tries to take the proof from harts that use it.
+/// Number of attempts to lock the proof while other harts use it.
 const PATIENCE: u32 = 100_000;
 
-/// Keeps the proof of the next cut.
+/// Sets the proof of the next cut.
 pub(super) fn keep(proof: Result<Proof, VaultFault>) {
     *STATE.proof.write() = Some(proof);
 }
@@ -38,14 +38,14 @@ pub(super) fn with_vault<R>(job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) 
     })
 }
 
-/// A new key for the vault.
+/// Makes a new key for the vault.
 pub(super) fn new() -> Key {
     let key = Key::new(&entropy::key());
     say!("{}", Event::NewKey);
     key
 }
 
-/// The number of the next cut, where a vault gives it.
+/// The number of the next cut, if a vault counts cuts.
 pub(super) fn number() -> Option<u64> {
     match &*STATE.proof.read() {
         Some(Ok(proof)) => proof.number(),
@@ -53,7 +53,7 @@ pub(super) fn number() -> Option<u64> {
     }
 }
 
-/// Whether a cut can be proven.
+/// Checks that a cut can be proven.
 ///
 /// # Errors
 ///
@@ -76,7 +76,7 @@ pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> Result<R
     let proof = match &*proof {
         Some(Ok(proof)) => proof,
         Some(Err(_)) => return Err(CutReason::Vault),
-        // Another hart has forgotten the key, and switches the machine off.
+        // Another hart has cleared the key, and switches the machine off.
         None => {
             drop(proof);
             entry::park()
@@ -95,16 +95,17 @@ pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> Result<R
     // SAFETY: no code uses the part below.
     let result = unsafe { stack::on(top, || job(proof)) };
     let scratch = core::ptr::with_exposed_provenance_mut::<u8>(base);
-    // SAFETY: likewise; the job is done.
+    // SAFETY: no code uses this memory, and the job is done.
     unsafe { scratch.write_bytes(0, SCRATCH_BYTES) };
     Ok(result)
 }
 
-/// Forgets the proof. Memory holds no key once the calling hart's cache is written back.
+/// Clears the proof. After this and a write-back of the calling hart's cache, no memory holds the
+/// key.
 ///
 /// # Errors
 ///
-/// [`CutReason::KeyLeft`]: another hart uses the proof all the time.
+/// [`CutReason::KeyLeft`]: another hart still uses the proof after the last attempt.
 pub(super) fn forget() -> Result<(), CutReason> {
     for _ in 0..PATIENCE {
         if let Some(mut proof) = STATE.proof.try_write() {

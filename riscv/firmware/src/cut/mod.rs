@@ -1,10 +1,10 @@
-//! Cuts: machine mode takes the power-fail line and stops every hart at once. At the next
-//! power-on all harts go on from there. `poorwill_sleep::cut` has the order of the steps and the
-//! meaning of the record.
+//! Cuts: machine mode takes the power-fail line and stops every hart at the same instant. At the
+//! next power-on all harts continue from there. `poorwill_sleep::cut` defines the order of the
+//! steps and the record's format.
 //!
-//! A hart stops at the end of its trap, when the call of the OS is finished, or where it waits to
-//! be started. It writes its own part of the record, on a stack of its own in the record. The
-//! first hart, which the line interrupts, coordinates.
+//! A hart stops at the end of its trap, after the OS's call, or where it waits for a start. It
+//! writes its own part of the record, and uses a stack of its own there. The first hart, which the
+//! line interrupts, coordinates.
 
 mod context;
 mod devices;
@@ -39,32 +39,32 @@ pub(crate) use shared::{MACHINE, Machine, MachineState};
 pub(crate) use status::{begin, has_line, is_armed};
 pub(crate) use stop::{enter_or_stop, stop};
 
-/// What harts share of cuts.
+/// The state of cuts that harts share.
 struct CutState {
     /// Set on a machine with a power-fail line.
     record: Once<record::Record>,
-    /// Held by the hart that has a part of the record.
+    /// One lock for each part of the record.
     parts: [Mutex<()>; record::MAX_PARTS],
-    /// Held by the hart that coordinates a cut: the first where the power fails, or the one
-    /// whose OS asks for a cut. It stays held after a commit.
+    /// The lock of the coordinator: the first hart at a power failure, or the hart whose OS asks
+    /// for a cut. After a commit it stays locked.
     coordinator: Mutex<()>,
-    /// Decided at each start.
+    /// Each start sets this once.
     armed: Once<status::Armed>,
     proof: key::NextProof,
     disks: Mutex<disks::Disks>,
     given_up: Mutex<sealed::GivenUp>,
-    /// A bit for the place of each hart but the first that has ended its last call, and interrupts
-    /// no other any more.
+    /// A bit for each hart that has finished its last call, and sends no more interrupts. The bit's
+    /// number is the hart's index. The first hart has no bit.
     halted: AtomicU64,
-    /// The number of the cut, once harts may write their parts; 0 while something may still
-    /// interrupt them.
+    /// The number of the cut. It is 0 while a hart or device may still interrupt harts, which then
+    /// must not write their parts.
     sequence: AtomicU64,
     /// Number of harts but the first that have written their parts.
     gathered: AtomicUsize,
-    /// Why a hart cannot write its part.
+    /// The first error of a hart that could not write its part.
     refused: Once<CutReason>,
-    /// Harts that are not as they were, and one more until devices interrupt as they did; 0 once
-    /// the harts are released.
+    /// The number of harts that are not restored yet, and one more until devices and controllers
+    /// may interrupt; 0 once the harts are released.
     unready: AtomicUsize,
 }
 
@@ -85,21 +85,20 @@ static STATE: CutState = CutState {
 
 const _: () = assert!(MAX_HARTS <= u64::BITS as usize);
 
-/// Resets the machine, as its OS asks.
+/// Resets the machine at the OS's request.
 pub(crate) fn reset() -> ! {
     end();
     power::reset()
 }
 
-/// Says in the record that the OS ends in order.
+/// Notes in the record that the OS has ended in an orderly way.
 fn end() {
     if let Some(record) = record::record() {
         cut::end(&record);
     }
 }
 
-/// Switches the power off where nothing was cut, and leaves no key in memory that outlives the
-/// power.
+/// Switches the power off without a cut. Clears the vault's key if memory outlives the power.
 pub(crate) fn power_off(why: PowerOff) -> ! {
     end();
     let Some(record) = record::record().filter(|_| stack::leaves_nothing()) else {
@@ -112,7 +111,7 @@ pub(crate) fn power_off(why: PowerOff) -> ! {
         write_back_and_switch_off(why)
     }
     match record.on_stack(|| -> Infallible {
-        // SAFETY: the hart has left the deep stack for good.
+        // SAFETY: the hart has left the deep stack, and does not return to it.
         unsafe { stack::clear_deep() };
         write_back_and_switch_off(why)
     }) {}
@@ -125,7 +124,8 @@ fn write_back_and_switch_off(why: PowerOff) -> ! {
     power::switch_off(why)
 }
 
-/// Waits until the power is good, on a machine with a power-fail line. Before the line is armed.
+/// Waits until the power is good, on a machine with a power-fail line. The line must not be armed
+/// yet.
 pub(crate) fn wait_for_power() {
     if let Some(line) = power_fail::line() {
         let time = &platform().time;
@@ -137,7 +137,7 @@ pub(crate) fn wait_for_power() {
     }
 }
 
-/// Has the next start give `reason` for its cold boot, if the power fails before
+/// Notes the reason for a cold boot. The next start reports it if the power fails before
 /// [`take_back`].
 pub(crate) fn note(reason: CutReason) {
     if let Some(record) = record::record() {
@@ -145,14 +145,14 @@ pub(crate) fn note(reason: CutReason) {
     }
 }
 
-/// Takes the [note] back.
+/// Removes the [note].
 pub(crate) fn take_back() {
     if let Some(record) = record::record() {
         cut::take_back(&record);
     }
 }
 
-/// The power-fail line, on a machine that has one.
+/// The power-fail line. Callers know that the machine has one.
 fn line() -> &'static PowerFail {
     power_fail::line().expect("a cut is only where there is a power-fail line")
 }

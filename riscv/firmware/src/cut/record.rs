@@ -1,5 +1,5 @@
-//! Where the record of a cut is: in the firmware's second range of memory. A stack for each hart
-//! follows it.
+//! The memory for the record of a cut, in the firmware's second range. A stack for each hart
+//! follows the record.
 
 use core::slice;
 
@@ -17,14 +17,14 @@ use crate::entry::stack;
 use crate::hart::{Hart, this_hart};
 use crate::platform::{platform, power_fail};
 
-/// Pages of the stack on which a hart writes and reads its part: a context is large, and moves
-/// copy it. Tests measure how much of the stack is left.
+/// Pages of the stack on which a hart writes and reads its part. A context is large, and each move
+/// copies it. Tests measure the unused part of the stack.
 const STACK_PAGES: usize = 10;
 
-/// The page through which devices are given commands, after the stacks.
+/// The page for commands to devices, after the stacks.
 const SCRATCH_PAGES: usize = 1;
 
-/// Parts of the record of the largest machine.
+/// Number of parts of the record on the largest machine.
 pub(super) const MAX_PARTS: usize = Layout::hart(MAX_HARTS);
 
 /// The record's memory.
@@ -34,26 +34,26 @@ pub(super) struct Record {
     layout: Layout,
 }
 
-/// A part of the record. No other hart reads or writes it before this is dropped.
+/// A part of the record. No other hart can read or write it until this value is dropped.
 pub(super) struct Part {
     record: Record,
     number: usize,
     _lock: MutexGuard<'static, ()>,
 }
 
-/// Pages that cuts need: none on a machine without a power-fail line.
+/// Number of pages for cuts; 0 on a machine without a power-fail line.
 pub(crate) fn pages_needed(machine: &Machine) -> usize {
     let harts = machine.harts.len();
     machine.power_fail.map_or(0, |_| pages_with(harts))
 }
 
-/// Pages that cuts need on a machine with a line and `harts` harts.
+/// Number of pages for cuts on a machine with a line and `harts` harts.
 pub(crate) const fn pages_with(harts: usize) -> usize {
     let record = Layout::new(harts, Layout::TREE_PAGES);
     record.pages() + harts * STACK_PAGES + SCRATCH_PAGES
 }
 
-/// The same in bytes: of the machine, and of each hart. The sum is rounded up to pages.
+/// Bytes for cuts: those of the machine, and those of each hart. The sum is rounded up to pages.
 pub(crate) const BYTES: (usize, usize) = {
     let [none, one] = [
         Layout::new(0, Layout::TREE_PAGES).bytes(),
@@ -63,7 +63,7 @@ pub(crate) const BYTES: (usize, usize) = {
     (none + SCRATCH_PAGES * page, one - none + STACK_PAGES * page)
 };
 
-/// Gives cuts their memory, once: [`pages_needed`] pages, which hold the record of the last cut.
+/// Sets the memory for cuts, once: [`pages_needed`] pages, which hold the record of the last cut.
 pub(crate) fn take_memory(pages: &'static mut [Page], harts: usize) {
     if !pages.is_empty() {
         STATE.record.call_once(|| Record {
@@ -73,7 +73,7 @@ pub(crate) fn take_memory(pages: &'static mut [Page], harts: usize) {
     }
 }
 
-/// The record, on a machine that has one.
+/// The record; `None` on a machine without one.
 pub(super) fn record() -> Option<Record> {
     STATE.record.get().copied()
 }
@@ -83,7 +83,7 @@ impl Record {
         core::ptr::with_exposed_provenance_mut(self.base + offset)
     }
 
-    /// Takes the part with that number. Waits while another hart has it.
+    /// Locks the part with this number. Waits while another hart has it.
     pub(super) fn part(self, number: usize) -> Part {
         Part {
             record: self,
@@ -92,9 +92,9 @@ impl Record {
         }
     }
 
-    /// The page through which devices are given commands.
+    /// The page for commands to devices.
     pub(super) fn scratch(self) -> PhysRange {
-        // After the stack of the last hart.
+        // It follows the stack of the last hart.
         let stacks = self.layout.parts() - Layout::hart(0);
         PhysRange::new(self.stack(stacks).start, PAGE_BYTES)
     }
@@ -118,7 +118,7 @@ impl Record {
         unsafe { stack::on(stack.end as usize, job) }
     }
 
-    /// The stack of the hart with that place in the list of harts.
+    /// The stack of the hart with this index.
     fn stack(self, place: usize) -> PhysRange {
         let first = self.layout.pages() + place * STACK_PAGES;
         PhysRange::new(
@@ -142,14 +142,14 @@ impl Part {
         unsafe { slice::from_raw_parts(first, pages) }
     }
 
-    /// The pages of the part, to write them.
+    /// The pages of the part, for writing.
     pub(super) fn pages_mut(&mut self) -> &mut [Page] {
         let (first, pages) = self.first();
         // SAFETY: as in `pages`.
         unsafe { slice::from_raw_parts_mut(first, pages) }
     }
 
-    /// Bytes of the contents, by the part's entry.
+    /// Number of bytes of the contents, from the part's entry.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Part {
         entry.map_or(Err(CutReason::Damaged), |(_, entry)| Ok(entry.bytes))
     }
 
-    /// Enters the part once it is written: `bytes` bytes, for the cut `sequence`.
+    /// Makes the part's entry: the part has `bytes` bytes for the cut `sequence`.
     ///
     /// # Errors
     ///
@@ -181,14 +181,14 @@ impl CutMemory for Record {
 
     fn line(&self, place: Place) -> Line {
         let line = self.at::<Line>(self.layout.line_offset(place));
-        // SAFETY: within the record. Any bits are a line; a checksum tells one that another hart
-        // is writing.
+        // SAFETY: the line lies within the record. Any bits are a line, and the line's checksum
+        // shows whether it is complete.
         unsafe { line.read_volatile() }
     }
 
     fn store(&self, place: Place, line: &Line) {
         let to = self.at::<Line>(self.layout.line_offset(place));
-        // SAFETY: within the record; one hart writes each line.
+        // SAFETY: the line lies within the record, and only one hart writes it.
         unsafe { to.write_volatile(*line) }
     }
 
@@ -197,7 +197,7 @@ impl CutMemory for Record {
         let bytes = PhysRange::new(start, LINE_BYTES as u64);
         match (power_fail::line(), platform().cache_block) {
             (Some(line), _) => line.write_back(bytes),
-            // This firmware cuts nothing, but gives up the cut of another one.
+            // This firmware makes no cuts here, but it may discard the cut of another firmware.
             (None, Some(block)) => {
                 fence::everything();
                 cache::write_back(bytes, block);
@@ -212,7 +212,7 @@ impl CutMemory for Record {
     }
 }
 
-/// The place of a hart in the list of harts, which numbers its part.
+/// The hart's index in the list of harts, which is the number of its part.
 pub(super) fn place_of(hart: &Hart) -> usize {
     let all = crate::hart::all();
     let place = all.iter().position(|other| core::ptr::eq(other, hart));

@@ -1,5 +1,5 @@
-//! A sleep that is a cut: the hart whose OS asks for it coordinates. The OS has stopped all other
-//! harts; they write their caches back, and wait on.
+//! A sleep by a cut. The hart whose OS asks for it coordinates. The OS has stopped all other harts;
+//! they write their caches back, and keep waiting for a start.
 
 use core::cell::Cell;
 
@@ -15,16 +15,17 @@ use super::{STATE, key};
 use crate::entry::stack;
 use crate::platform::power_fail;
 
-/// Cuts the machine for the calling hart, which is on the deep stack, while all others are
-/// stopped. The OS is to go on at `vector`; it asked at `began`, in ticks.
+/// Cuts the machine for the calling hart, which is on the deep stack, while all others are stopped.
+/// The OS will continue at `vector`. `began`: time of the OS's call in ticks.
 ///
 /// # Errors
 ///
-/// [`NoCut`]: the machine is as it was.
+/// [`NoCut`]: the machine has not changed.
 pub(crate) fn request(vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut> {
-    // A hart that is refused stops for the line after this. A commit is one for the line, too.
+    // Interrupts are off: a refused request lets the hart stop for the line later, and a committed
+    // cut serves the line, too.
     uninterrupted(|| {
-        // The holder stops the machine for the line, and waits for this hart.
+        // The hart with the lock stops the machine for the line, and waits for this hart.
         let coordinator = STATE.coordinator.try_lock().ok_or(NoCut::PowerFails)?;
         if power_fail::noticed() {
             return Err(NoCut::PowerFails);
@@ -50,7 +51,7 @@ fn request_alone(vector: WakeVector, began: u64) -> Result<CutCommitted, CutReas
 impl Prover for Stopping<'_> {
     fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R {
         match stack::leaves_nothing() {
-            // SAFETY: the hart was there before it went to its stack in the record.
+            // SAFETY: the hart was on that stack before it switched to its stack in the record.
             true => unsafe { stack::apart_from_above(|| key::with_vault(job)) },
             false => key::with_vault(job),
         }

@@ -1,5 +1,5 @@
-//! Memory that a save has left sealed, as the power failed during it. The record describes it, and
-//! Go opens it.
+//! Memory that is still sealed because the power failed during a save. The record of the cut
+//! describes it, and Go opens it.
 
 use poorwill_image::{NotOpened, SealedMemory, SealingKey};
 use poorwill_sleep::VaultState;
@@ -12,18 +12,18 @@ use crate::platform::console::say;
 use crate::platform::vault;
 use crate::sleep_memory::open_sealed;
 
-/// A save that a power failure has ended.
+/// The state after a power failure during a save.
 pub(super) struct GivenUp {
-    /// There was one, and its call fails.
+    /// A power failure has ended a save, so the OS's call returns an error.
     is_refused: bool,
     is_sealed: bool,
-    /// Zeros unless `is_sealed`. A `None` would be moved with the bytes of its place on the stack,
-    /// which may be parts of a key.
+    /// Zeros unless `is_sealed`. A move of `None` would copy stale stack bytes, which may be parts
+    /// of a key.
     sealed: Option<SealedMemory>,
 }
 
 impl GivenUp {
-    /// No power failure has ended a save.
+    /// The initial state: no power failure has ended a save.
     pub(super) const NOTHING: Self = GivenUp {
         is_refused: false,
         is_sealed: false,
@@ -31,31 +31,31 @@ impl GivenUp {
     };
 }
 
-/// Notes that a power failure has ended a save, which has left that memory sealed.
+/// Notes that a power failure has ended a save. `sealed`: the memory that the save has left sealed.
 pub(crate) fn leave_sealed(sealed: Option<SealedMemory>) {
     STATE.given_up.lock().is_refused = true;
     remember(sealed);
 }
 
-/// Whether a power failure has ended a save.
+/// Returns whether a power failure has ended a save.
 pub(super) fn is_refused() -> bool {
     STATE.given_up.lock().is_refused
 }
 
-/// The sealed memory.
+/// The memory that is still sealed.
 pub(super) fn left() -> Option<SealedMemory> {
     let given_up = STATE.given_up.lock();
     given_up.is_sealed.then_some(given_up.sealed).flatten()
 }
 
-/// Notes the sealed memory that the record of a cut describes.
+/// Notes the sealed memory from the record of a cut.
 pub(super) fn remember(sealed: Option<SealedMemory>) {
     let mut given_up = STATE.given_up.lock();
     given_up.is_sealed = sealed.is_some();
     given_up.sealed = Some(sealed.unwrap_or_else(SealedMemory::new_zeroed));
 }
 
-/// Whether the vault has the key that opens it.
+/// Returns whether the vault has the key for the sealed memory.
 pub(super) fn has_key() -> bool {
     with_key(|key| key.is_some())
 }
@@ -70,12 +70,12 @@ fn with_key<R>(job: impl FnOnce(Option<&SealingKey>) -> R) -> R {
 }
 
 /// Opens the sealed memory, on the hart that had asked for the save. No other hart runs the OS. If
-/// the power fails again by then, [the rest](left) stays sealed.
+/// the power fails again during this, [the rest](left) stays sealed.
 pub(super) fn open() {
     let Some(sealed) = left() else { return };
     let stopped = match hart::others_stopped() {
         Ok(stopped) => stopped,
-        Err(hart) => panic!("hart {} runs, and memory is sealed", hart.id()),
+        Err(hart) => panic!("hart {} runs while memory is still sealed", hart.id()),
     };
     // The closure returns no value: a move would copy stale stack bytes, which may be parts of
     // the key.
@@ -86,7 +86,7 @@ pub(super) fn open() {
 }
 
 fn open_with(key: Option<&SealingKey>, sealed: SealedMemory, stopped: &OthersStopped) {
-    let key = key.expect("the key was there as the record was checked");
+    let key = key.expect("the check of the record found the key");
     match open_sealed(sealed, key, stopped) {
         Ok(()) => remember(None),
         Err(NotOpened::PowerFails(left)) => remember(Some(left)),

@@ -1,5 +1,4 @@
-//! The list of the state that a sleep or a cut keeps of this machine, and its part of the
-//! record.
+//! The state of this machine that a sleep or a cut keeps, and its part of the record.
 
 use core::borrow::Borrow;
 
@@ -26,7 +25,7 @@ use crate::report::{LogOfImage, OS, Os};
 kept! {
     /// The state of this machine, without its harts and PCI devices.
     static MACHINE: Machine, MachineState;
-    // First: reading the time changes it.
+    // The clock comes first: reading the time changes its state.
     Record => clock: KeptClock = &KeptClock;
     Record => head: HeadOfRecord = &HeadOfRecord;
     Record => starts: Starts = &Starts;
@@ -41,23 +40,23 @@ kept! {
     Record => bus: Bus = &BUS;
 }
 
-/// The memory that the loader writes at a power-on: the device tree.
+/// The memory of the device tree. A loader writes it again at each power-on.
 ///
 /// # Safety
 ///
 /// No hart runs the OS, and nothing else refers to that memory.
 pub(super) unsafe fn loaded_memory(own: ThisHart) -> &'static mut [u8] {
     let tree = domain::of(own.id()).next_stage.tree;
-    // SAFETY: memory of the OS, and as the caller says.
+    // SAFETY: the tree lies in memory of the OS, and the caller guarantees the rest.
     unsafe { crate::next_stage::tree(tree) }
 }
 
-/// The machine, and its time.
+/// The time of the cut, and the machine's identity.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Head {
     ticks: u64,
-    /// Of memory, harts, ISA and device tree.
+    /// Hashes of memory, harts, ISA and device tree.
     identity: [u64; 4],
 }
 
@@ -103,7 +102,7 @@ impl KeepValue for SaveRefused {
     }
 }
 
-/// Memory that this save has left sealed.
+/// The section with the memory that a save has left sealed.
 pub(crate) struct Sealed;
 
 impl KeepValue for Sealed {
@@ -119,14 +118,14 @@ impl KeepValue for Sealed {
     }
 }
 
-/// A hart after a power-on.
+/// The hart was stopped, and stays so.
 const STOPPED: u64 = 0;
 const GOES_ON: u64 = 1;
 const STARTS: u64 = 2;
-/// It wakes at the wake vector.
+/// The hart asked for a sleep, and wakes at the wake vector.
 const WAKES: u64 = 3;
 
-/// How a hart is to be started.
+/// A hart's next task.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct HartStart {
@@ -136,7 +135,7 @@ pub(crate) struct HartStart {
     argument: u64,
 }
 
-/// How each hart is to be started, in their order. Go starts them.
+/// The tasks of all harts, in the order of the list. Go gives them to the harts.
 pub(crate) struct Starts;
 
 impl KeepValue for Starts {
@@ -183,17 +182,17 @@ impl HartStart {
         self.id
     }
 
-    /// Whether it was running.
+    /// Returns whether the hart was running the OS.
     pub(super) fn goes_on(&self) -> bool {
         self.does == GOES_ON
     }
 
-    /// Whether it had asked for a sleep, and wakes.
+    /// Returns whether the hart asked for a sleep.
     pub(super) fn wakes(&self) -> bool {
         self.does == WAKES
     }
 
-    /// What it is to do, if anything.
+    /// The hart's task; `None` for a stopped hart.
     pub(super) fn task(&self) -> Option<Task> {
         let resume = Resume {
             address: self.address,
@@ -208,7 +207,7 @@ impl HartStart {
     }
 }
 
-/// Reads the part of the record, and finds that it fits this machine.
+/// Reads the part of the record, and checks that it fits this machine.
 ///
 /// # Errors
 ///

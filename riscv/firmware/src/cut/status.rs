@@ -1,4 +1,4 @@
-//! Whether a power failure leads to a cut: decided at each start, and told to the OS.
+//! Decides at each start whether a power failure leads to a cut, and reports it to the OS.
 
 use poorwill_hart::HartContext;
 use poorwill_sleep::VaultFault;
@@ -14,38 +14,39 @@ use crate::platform::platform;
 use crate::platform::power_fail::{CutObstacle, PowerFail};
 use crate::report;
 
-/// Why a power failure leads to no cut.
+/// Why a power failure does not lead to a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum NotArmed {
     /// The power-fail line cannot be used.
     #[error(transparent)]
     Line(#[from] CutObstacle),
-    /// A device on the bus of memory cannot be kept.
+    /// No keeper can keep the state of a device on the bus of memory.
     #[error(transparent)]
     Bus(#[from] BusObstacle),
     /// The vault gives no proof.
     #[error(transparent)]
     Vault(#[from] VaultFault),
-    /// Stop would refuse.
+    /// Stop would refuse the cut.
     #[error(transparent)]
     Stop(#[from] CutReason),
 }
 
-/// The armed line, or why it is not armed.
+/// The armed line, or the reason why it is not armed.
 pub(super) type Armed = Result<&'static PowerFail, NotArmed>;
 
-/// Whether the device tree describes a power-fail line, even an unusable one.
+/// Returns whether the device tree describes a power-fail line, even an unusable one.
 pub(crate) fn has_line() -> bool {
     platform().power_fail.is_some()
 }
 
-/// Whether a power failure now would lead to a cut. A vault may have failed since the start.
+/// Returns whether a power failure now would lead to a cut. The vault may have failed since the
+/// start.
 pub(crate) fn is_armed() -> bool {
     matches!(STATE.armed.get(), Some(Ok(_))) && key::is_kept().is_ok()
 }
 
-/// Decides whether a power failure leads to a cut; `rehearse` does what Stop would do. `None` on a
-/// machine without a power-fail line.
+/// Decides whether a power failure leads to a cut; `rehearse` writes the record as Stop would.
+/// `None` on a machine without a power-fail line.
 fn decide(rehearse: impl FnOnce() -> Result<(), CutReason>) -> Option<Armed> {
     let line = platform().power_fail.as_ref()?.as_ref();
     let can_be_cut = |line| {
@@ -57,7 +58,7 @@ fn decide(rehearse: impl FnOnce() -> Result<(), CutReason>) -> Option<Armed> {
     Some(line.map_err(|error| (*error).into()).and_then(can_be_cut))
 }
 
-/// Lets the line interrupt the machine from now on, if it can.
+/// Arms the line if it can be used: from now on it interrupts the first hart.
 fn arm(armed: Armed) {
     if let Ok(line) = armed {
         line.arm();
@@ -65,7 +66,7 @@ fn arm(armed: Armed) {
     STATE.armed.call_once(|| armed);
 }
 
-/// Arms the line after a Go.
+/// Arms the line again after a Go.
 pub(super) fn arm_again() {
     let Some(armed) = decide(|| Ok(())) else {
         return;
@@ -76,9 +77,9 @@ pub(super) fn arm_again() {
     arm(armed);
 }
 
-/// Decides whether a power failure leads to a cut, tells it on the console and to the OS, and arms
-/// the line. To be called at each start but a Go, once the OS's device tree is in its place, and
-/// before the OS runs.
+/// Decides whether a power failure leads to a cut, reports it on the console and to the OS, and
+/// arms the line. Call this at each start without a Go, after the OS's device tree is in its final
+/// place and before the OS runs.
 pub(crate) fn begin(own: ThisHart) {
     let rehearse = |record: Record| record.on_stack(|| rehearse(record, own));
     let Some(armed) = decide(|| record::record().map_or(Ok(()), rehearse)) else {
@@ -100,7 +101,7 @@ pub(crate) fn begin(own: ThisHart) {
     arm(armed);
 }
 
-/// Names the disks that would refuse a cut once they are in use. Returns their number.
+/// Names the disks that would refuse a cut while the OS uses them. Returns their number.
 fn tell_slow_disks(line: &PowerFail) -> usize {
     let left_us = platform().time.microseconds_in(line.quiet_ticks());
     disks::too_slow(left_us, |location, us| {
@@ -110,8 +111,8 @@ fn tell_slow_disks(line: &PowerFail) -> usize {
     })
 }
 
-/// Writes the parts of the record that Stop would write, except that of PCI devices, and enters
-/// none.
+/// Writes all parts of the record as Stop would, except that of PCI devices. Makes no entries, so
+/// the record stays invalid.
 fn rehearse(record: Record, own: ThisHart) -> Result<(), CutReason> {
     HartContext::check_capture(&own.access()).map_err(|_| CutReason::HartState(own.id()))?;
     let part = record.part(Layout::hart(place_of(&own)));

@@ -1,4 +1,4 @@
-//! Stop, on each hart.
+//! Stop: the steps of each hart.
 
 use core::cell::{Cell, OnceCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -25,14 +25,14 @@ use crate::platform::{platform, power_fail, virtio};
 use crate::sleeper;
 use crate::workers::StoppedHarts;
 
-/// How long a request waits for the other harts, which have caches to write back.
+/// Maximum wait of a request for the other harts' write-back of their caches.
 const PATIENCE_MS: u64 = 1000;
 
-/// How long a request waits for devices: the power is good.
+/// Maximum wait of a request for devices. It is long, since the power is good.
 const QUIET_MS: u64 = 5000;
 
-/// Stops the calling hart for good, at the end of a trap of the OS. `frame` is the trap's; `None`
-/// where the hart runs no OS.
+/// Stops the calling hart at the end of a trap of the OS, and never returns. `frame` is the trap's;
+/// `None` if the hart runs no OS.
 pub(crate) fn stop(frame: Option<&TrapFrame>) -> ! {
     if let Some(record) = record() {
         record.on_stack(|| stop_on_own_stack(Stopping::new(record, frame)))
@@ -40,18 +40,18 @@ pub(crate) fn stop(frame: Option<&TrapFrame>) -> ! {
     entry::park()
 }
 
-/// Enters the OS after a call that does not return, on the calling hart; or stops the hart there.
+/// Enters the OS on the calling hart, after a call that does not return. If the power fails, stops
+/// the hart at that point instead.
 ///
 /// # Safety
 ///
-/// The address is the OS's to execute.
+/// The OS may execute at the address.
 pub(crate) unsafe fn enter_or_stop(own: ThisHart, resume: Resume) -> ! {
     if power_fail::noticed() {
-        // The call may have taken the interrupt that is to stop this hart, and memory may be
-        // sealed.
+        // The call may have taken the interrupt for Stop, and memory may be sealed.
         stop(Some(&entry::frame_at(resume)));
     }
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     unsafe { own.enter(resume) }
 }
 
@@ -60,7 +60,7 @@ fn stop_on_own_stack(machine: Stopping<'_>) -> ! {
     if own.is_first() {
         coordinate(&machine)
     }
-    // The OS's stores to interrupt files, too, which no ordering of memory covers.
+    // This also orders the OS's stores to interrupt files, which no ordering of memory covers.
     poorwill_arch::fence::everything();
     STATE
         .halted
@@ -80,16 +80,16 @@ fn stop_on_own_stack(machine: Stopping<'_>) -> ! {
         }
     }
     loop {
-        // For harts that have not stopped yet.
+        // Serves harts that have not stopped yet.
         own.serve_fence();
         core::hint::spin_loop();
     }
 }
 
-/// Has the other harts stop, cuts the machine, and switches it off.
+/// Stops the other harts, cuts the machine, and switches it off.
 fn coordinate(machine: &Stopping<'_>) -> ! {
     hart::others().for_each(Hart::ring);
-    // A hart whose OS has asked for a cut gives the record back, or commits the cut.
+    // A hart whose OS asked for a cut unlocks the coordinator's lock, or commits its cut.
     let _coordinator = loop {
         match STATE.coordinator.try_lock() {
             Some(coordinator) => break coordinator,
@@ -99,35 +99,36 @@ fn coordinate(machine: &Stopping<'_>) -> ! {
     };
     power::switch_off(match cut::stop(machine) {
         Ok(committed) => PowerOff::Cut(committed),
-        // The record has the reason.
+        // The record contains the reason.
         Err(_) => PowerOff::NotCut,
     })
 }
 
-/// The machine on its way to a cut, as seen by a hart that stops.
+/// A Stop in progress, on one hart.
 pub(super) struct Stopping<'a> {
     record: Record,
     own: ThisHart,
-    /// Of the trap in which the hart stops; `None` where it runs no OS.
+    /// The frame of the trap in which the hart stops; `None` if it runs no OS.
     frame: Option<&'a TrapFrame>,
-    /// On the hart whose OS asks for the cut.
+    /// Set on the hart whose OS asks for the cut.
     request: Option<Request>,
-    /// The enable bits of the OS's APLICs before they were shut.
+    /// DOMAINCFG of the OS's APLICs from before they were shut.
     shut: OnceCell<ShutDomains>,
 }
 
 /// A cut that the OS asks for.
 pub(super) struct Request {
-    /// Where the OS is to go on.
+    /// The address at which the OS will continue.
     pub(super) vector: WakeVector,
-    /// When the OS asked, in ticks.
+    /// The time of the OS's call, in ticks.
     pub(super) began: u64,
-    /// Bytes of the devices' part, once a device may be quiet.
+    /// Bytes of the devices' part, once a device may be quiet. The undo of a refused cut needs
+    /// them.
     pub(super) quieted: Cell<Option<u64>>,
 }
 
 impl<'a> Stopping<'a> {
-    /// The calling hart stops.
+    /// A Stop of the calling hart.
     pub(super) fn new(record: Record, frame: Option<&'a TrapFrame>) -> Self {
         Stopping {
             record,
@@ -138,7 +139,7 @@ impl<'a> Stopping<'a> {
         }
     }
 
-    /// The OS of the calling hart asks for a cut.
+    /// A Stop that the OS of the calling hart asks for.
     pub(super) fn asked(record: Record, request: Request) -> Self {
         Stopping {
             request: Some(request),
@@ -146,7 +147,7 @@ impl<'a> Stopping<'a> {
         }
     }
 
-    /// Writes the calling hart's part, with the interrupts that other harts have posted.
+    /// Writes the calling hart's part, which includes the interrupts that other harts have posted.
     pub(super) fn save(&self, sequence: u64) -> Result<(), CutReason> {
         self.own.take_requests();
         let mut part = self.record.part(Layout::hart(place_of(&self.own)));
@@ -162,14 +163,15 @@ impl<'a> Stopping<'a> {
         part.enter(sequence, bytes)
     }
 
-    /// The same, and writes the calling hart's caches back: it stores nothing after this.
+    /// As [`save`](Self::save), then writes the calling hart's caches back. The hart stores nothing
+    /// after this.
     fn save_last(&self, sequence: u64) -> Result<(), CutReason> {
         self.save(sequence)?;
         are_written_back(self.own, line().write_back_own())
     }
 
-    /// Has each other hart enter its part, which is empty, and write its caches back. The OS had
-    /// stopped these harts, so that interrupts of theirs do not count.
+    /// Lets each other hart enter its empty part and write its caches back. The OS has stopped
+    /// these harts, so pending interrupts of theirs do not matter.
     fn gather_stopped(&self, sequence: u64) -> Result<(), CutReason> {
         let record = self.record;
         let gathered = AtomicUsize::new(0);
@@ -183,7 +185,7 @@ impl<'a> Stopping<'a> {
         let are_gathered = || gathered.load(Ordering::Acquire) == others;
         let time = &platform().time;
         let asked = time.ticks();
-        // Harts that have noticed a power failure stop for it.
+        // Harts that have noticed a power failure stop for it instead.
         let is_over = || power_fail::noticed() || time.milliseconds_since(asked) >= PATIENCE_MS;
         let mut coordinate = || {
             while !are_gathered() && !is_over() {
@@ -197,7 +199,7 @@ impl<'a> Stopping<'a> {
         }
     }
 
-    /// Names a hart that has not stopped. The first does not count.
+    /// The ID of a hart that has not stopped, except the calling one.
     fn running(&self) -> Option<u64> {
         let halted = STATE.halted.load(Ordering::Acquire);
         let mut harts = hart::all().iter().enumerate();
@@ -205,7 +207,7 @@ impl<'a> Stopping<'a> {
         running.map(|(_, hart)| hart.id())
     }
 
-    /// Names a hart that has not written its part.
+    /// The error that names a hart without a part of this cut.
     fn missing(&self, sequence: u64) -> CutReason {
         let is_missing = |place: usize| {
             let entry = Place::Part(Layout::hart(place));
@@ -223,8 +225,8 @@ pub(super) fn are_written_back(own: ThisHart, is_done: bool) -> Result<(), CutRe
     is_done.then_some(()).ok_or(CutReason::CachesLeft(own.id()))
 }
 
-/// Writes the part of the state that all harts share. Returns its bytes. An OS that has asked for
-/// a sleep goes on at `vector`; `shut` has the enable bits of its APLICs before they were shut.
+/// Writes the state that all harts share. Returns its bytes. After a request for a sleep, the OS
+/// continues at `vector`. `shut` is DOMAINCFG of the OS's APLICs from before they were shut.
 ///
 /// # Errors
 ///
@@ -244,8 +246,8 @@ pub(super) fn write_shared(
     Ok(writer.finish())
 }
 
-/// Writes the part of the memory that the loader writes at a power-on, the device tree. Returns
-/// its bytes.
+/// Writes the device tree's memory, which a loader overwrites at the next power-on. Returns its
+/// bytes.
 ///
 /// # Errors
 ///
@@ -255,7 +257,7 @@ pub(super) fn write_shared(
 ///
 /// No hart runs the OS.
 pub(super) unsafe fn write_tree(part: &mut Part, own: ThisHart) -> Result<u64, CutReason> {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     let memory = unsafe { shared::loaded_memory(own) };
     let bytes = memory.len() as u64;
     let room = part.pages_mut().as_mut_bytes().get_mut(..memory.len());
@@ -279,8 +281,8 @@ impl StopMachine for Stopping<'_> {
 
     fn halt(&self, sequence: u64) -> Result<(), CutReason> {
         if self.request.is_some() {
-            // Not in `gather`: devices may take long to be quiet, and a hart that notices a power
-            // failure by then does no work any more.
+            // Gathers the harts here, not in `gather`. Devices may take long to be quiet, and a
+            // hart that notices a power failure during that does no more work.
             return self.gather_stopped(sequence);
         }
         let limit = line().hold_up_ticks() / 2;
@@ -310,7 +312,8 @@ impl StopMachine for Stopping<'_> {
             Some(_) => time.ticks() + time.ticks_in(QUIET_MS * 1_000_000),
             None => power_fail::since() + line().quiet_ticks(),
         };
-        // An OS that sleeps, or was about to, has suspended them.
+        // The OS has suspended its devices before it asked for a sleep, or for the save that the
+        // power failure ended.
         let drivers = match self.request.is_some() || sealed::is_refused() {
             true => Drivers::Suspended,
             false => Drivers::Running,
@@ -327,7 +330,7 @@ impl StopMachine for Stopping<'_> {
     fn shut(&self) -> Result<(), CutReason> {
         let (controllers, time) = (platform().interrupts.shared(), &platform().time);
         _ = self.shut.set(controllers.shut());
-        // A message takes a few ns.
+        // The APLIC sends a message within a few ns.
         let until = time.ticks() + line().hold_up_ticks() / 16;
         while controllers.are_sending() {
             if time.ticks() > until {
@@ -385,7 +388,7 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn flush(&self) -> Result<(), CutReason> {
-        // The other harts have written their own back.
+        // The other harts have written back their own caches.
         are_written_back(self.own, line().write_back_rest())
     }
 }

@@ -5,7 +5,7 @@
     .equ miselect, 0x350
     .equ mireg, 0x351
 
-    # Fills from \from, which it changes, to \to, 64 bytes at a time.
+    # Fills memory from \from to \to with \word, 64 bytes at a time. Changes \from.
     .macro fill from, to, word
 10: bgeu    \from, \to, 11f
     .irp    at, 0, 8, 16, 24, 32, 40, 48, 56
@@ -25,9 +25,9 @@ entry:
     mv      s1, a1
     mv      s2, a2
 
-    # 1. No interrupts; until Rust runs, a trap parks. A reset leaves traps in machine mode fatal on
-    #    harts with Smdbltrp (mstatus.MDT). On harts with Smrnmi (mnstatus, 0x744, NMIE) they go to
-    #    an unknown address.
+    # 1. Interrupts off; until Rust runs, a trap parks the hart. After a reset, traps in machine
+    #    mode are fatal on harts with Smdbltrp (mstatus.MDT). On harts with Smrnmi (mnstatus, 0x744,
+    #    NMIE) they go to an unknown address.
     csrw    mie, zero
     csrw    mip, zero
     li      t1, {DOUBLE_TRAP}
@@ -100,8 +100,8 @@ boots:
     beqz    t1, 3b
     fence   r, rw
 
-    # 5. The index of a hart's ID in the table is that of its stack. A hart that is not in the table
-    #    parks, since no OS can start it.
+    # 5. A hart's ID and its stack have the same index. A hart that is not in the table parks, since
+    #    no OS can start it.
     ld      t2, (t1)
     addi    t3, t1, 8
     li      a0, 0
@@ -121,7 +121,8 @@ boots:
     call    other_hart
 
     # 6. The first hart to arrive cannot run the OS, and offers the start to this one (offer.rs).
-    #    This one boots the machine as if it had come first, once the other is off the deep stack.
+    #    This hart boots the machine as if it had come first. Before that, the other hart leaves the
+    #    deep stack.
 7:  li      t2, {TAKEN}
     lr.d.aqrl t1, (t5)
     bne     t1, s0, 4b
@@ -164,8 +165,8 @@ arrivals:
     .balign 4
     .globl trap_entry
 trap_entry:
-    # In S and U mode mscratch holds the top of this hart's stack, less the pointer there; in
-    # machine mode it holds zero.
+    # In S and U mode mscratch holds the address below the pointer at the top of this hart's stack.
+    # In machine mode it holds zero.
     csrrw   sp, mscratch, sp
     beqz    sp, machine_trap
     addi    sp, sp, -FRAME
@@ -178,7 +179,7 @@ trap_entry:
     sd      t0, FRAME_MEPC(sp)
     csrr    t0, mstatus
     sd      t0, FRAME_MSTATUS(sp)
-    # MDT is cleared: a trap in here must be reported, not be a double trap (Smdbltrp).
+    # Clears MDT: a trap in machine mode must be reported, not become a double trap (Smdbltrp).
     li      t0, {DOUBLE_TRAP}
     csrc    mstatus, t0
     ld      tp, FRAME(sp)
@@ -200,7 +201,7 @@ load_frame:
     mret
 
 machine_trap:
-    # In machine mode: an interrupt of interruptible work, or the firmware's own fault.
+    # The trap came from machine mode: an interrupt of interruptible work, or the firmware's fault.
     csrrw   sp, mscratch, sp
     addi    sp, sp, -FRAME
     sd      t0, 8*5(sp)

@@ -1,8 +1,8 @@
 //! An offer of the machine's start, from a hart that cannot run the OS to one that can.
 //!
-//! One word holds its state: no hart, the ID of the hart with the offer, or taken. A hart that
-//! waits in entry.S takes its offer. It continues when the word says "no hart" again: then the
-//! other hart no longer needs its stack.
+//! One word holds the offer's state: no hart, the ID of the hart with the offer, or taken. A hart
+//! that waits in entry.S takes its offer. It continues when the word says "no hart" again, because
+//! the offering hart then no longer uses its stack.
 
 use core::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 

@@ -1,5 +1,5 @@
-//! The stacks: a small one for each hart, for SBI calls, and a deep one for the hart that boots the
-//! machine or saves it.
+//! The stacks: a small one for each hart, for SBI calls, and a deep one. The hart that boots or
+//! saves the machine uses the deep one.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,8 +41,8 @@ fn deep_lock() -> &'static StackLock {
 /// The deep stack is cleared after use.
 static LEAVES_NOTHING: AtomicBool = AtomicBool::new(false);
 
-/// From now on the deep stack is cleared after use: there is a vault, and memory outlives the
-/// power.
+/// Enables the clearing of the deep stack after use, for machines with a vault whose memory
+/// outlives the power.
 pub(crate) fn leave_nothing() {
     LEAVES_NOTHING.store(true, Ordering::Relaxed);
 }
@@ -61,7 +61,7 @@ pub(crate) fn begin_on_deep() {
     );
 }
 
-/// Registers that the calling hart is on its own stack; it may have been on the deep one before.
+/// Registers that the calling hart is on its own stack. It may have come from the deep one.
 pub(crate) fn leave_deep() {
     if is_on_deep() && leaves_nothing() {
         // SAFETY: the hart has left it, and no other hart is on it yet.
@@ -111,8 +111,9 @@ pub(crate) fn is_on_upper_deep() -> bool {
     is_on_deep() && upper.contains(&(&raw const upper).addr())
 }
 
-/// Runs `job` on the lower part of the deep stack, for the hart on it, and clears that part. Moves
-/// copy uninitialised bytes, too: without this, stale stack bytes would spread.
+/// Runs `job` on the lower part of the deep stack, for the hart on the upper part, and then clears
+/// the lower part. A move copies uninitialised bytes, too: without this, it would spread stale
+/// stack bytes.
 pub(crate) fn apart<F: FnOnce() -> R, R>(job: F) -> R {
     assert!(
         is_on_upper_deep(),
@@ -127,7 +128,7 @@ pub(crate) fn apart<F: FnOnce() -> R, R>(job: F) -> R {
 ///
 /// # Safety
 ///
-/// It was [there](is_on_upper_deep), and owns the deep stack.
+/// The hart was [there](is_on_upper_deep), and still owns the deep stack.
 pub(crate) unsafe fn apart_from_above<F: FnOnce() -> R, R>(job: F) -> R {
     let base = (&raw const DEEP_STACK).addr();
     let top = base + APART_BYTES;

@@ -47,8 +47,8 @@ fn status_at_entry() -> u64 {
     mstatus | status::MPP_SUPERVISOR | status::MPIE
 }
 
-/// The frame of a trap just before the OS's first instruction, as if [`enter`] had run. The hart is
-/// in that state then.
+/// The frame of a trap just before the OS's first instruction, as if [`enter`] had run. Sets `satp`
+/// to zero, as `enter` does.
 pub(crate) fn frame_at(resume: Resume) -> TrapFrame {
     // SAFETY: machine mode does not use satp.
     unsafe { csr::write::<{ csr::SATP }>(0) };
@@ -71,7 +71,7 @@ pub(crate) fn frame_at(resume: Resume) -> TrapFrame {
 pub(crate) unsafe fn return_to(frame: &TrapFrame, stack_top: usize) -> ! {
     let head = stack_top - STACK_HEAD;
     // SAFETY: as `enter`. The frame is read in place: it may overlap the place of a trap's frame,
-    // and so may data that this call needs.
+    // and this call's own data may, too.
     unsafe {
         core::ptr::with_exposed_provenance_mut::<usize>(head).write(thread_pointer());
         fence::all();

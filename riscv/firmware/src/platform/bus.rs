@@ -1,6 +1,6 @@
-//! The devices on the bus of memory that lose their state with the power: UARTs beside the
-//! console, flash, the configuration device, the clock, places for virtio devices.
-//! `devicetree::Census` has the rule for each node of the tree.
+//! The devices on the bus of memory that lose their state with the power: UARTs except the console,
+//! flash, the configuration device, the clock, and slots for virtio devices. `devicetree::Census`
+//! classifies each node of the tree.
 
 use core::borrow::Borrow;
 use core::fmt;
@@ -23,32 +23,35 @@ use super::power_fail::WaitClock;
 use super::{platform, virtio};
 use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 
-/// Banks of flash at most, as of a flash in the tree.
+/// Maximum number of banks of flash, the same as in the device tree.
 const MAX_BANKS: usize = 4;
 
-/// Why a machine with such devices is not cut.
+/// Why a machine with these devices cannot be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum BusObstacle {
-    /// Nothing keeps the state of a device.
+    /// A device has no keeper.
     #[error("nothing keeps the state of {name}{}", Others(*.others))]
     Unkept {
-        /// The name of its node, the first of such.
+        /// The name of the first such node.
         name: NodeName,
-        /// How many more there are.
+        /// The number of further such nodes.
         others: usize,
     },
-    /// The OS's accesses to the configuration device are not seen.
-    #[error("without PMP nothing tells what of the device at {0:#x} the OS has selected")]
+    /// Without PMP the OS's accesses to the configuration device are not mediated, so its state is
+    /// unknown.
+    #[error(
+        "without PMP the firmware cannot know which item of the device at {0:#x} the OS has selected"
+    )]
     Unwatched(u64),
-    /// A bank of flash does not answer as it should.
+    /// A bank of flash cannot be identified, or reports an error.
     #[error("the flash at {0:#x} cannot be kept: {1}")]
     Flash(u64, CfiError),
-    /// A bank of flash holds more than a mode.
+    /// A bank of flash has state other than its mode.
     #[error("the flash at {0:#x} has locks or settings that a power-on resets")]
     FlashForgets(u64),
 }
 
-/// How many others there are, in words; nothing without any.
+/// Shows the number of further devices; shows nothing for 0.
 struct Others(usize);
 
 impl fmt::Display for Others {
@@ -66,11 +69,11 @@ struct Bank {
     registers: FlashBank<Mmio>,
     address: u64,
     geometry: Geometry,
-    /// Offset of the last word in it that is the OS's.
+    /// Offset of the last word in the bank that belongs to the OS.
     last_word: u64,
 }
 
-/// The devices.
+/// The devices that the keepers below access.
 #[derive(Debug)]
 struct Devices {
     uarts: ArrayVec<Uart<Mmio>, MAX_UARTS>,
@@ -82,13 +85,14 @@ struct Devices {
 
 static DEVICES: Once<Devices> = Once::new();
 
-/// Takes the devices from the tree; without a power-fail line, only those for virtio. `vault` is
-/// the firmware's part of flash. `is_watched`: the OS's accesses to mediated registers are seen.
+/// Takes the devices from the tree. Without a power-fail line, takes only the virtio devices.
+/// `vault` is the firmware's part of flash. `is_watched`: the OS's accesses to the configuration
+/// device are mediated.
 ///
 /// # Safety
 ///
 /// `machine` describes this machine, no OS runs, and nothing else uses these devices.
-// A function of its own: see `domain::start`.
+// Not inlined: see `domain::start`.
 #[inline(never)]
 pub(super) unsafe fn start(
     machine: &Machine,
@@ -107,7 +111,7 @@ pub(super) unsafe fn start(
         .uarts
         .iter()
         .filter(|uart| Some(uart.base) != console);
-    // SAFETY: the tree, which is right, says the caller, names these addresses as UARTs.
+    // SAFETY: by the caller's contract the tree is right; it names these addresses as UARTs.
     let uart = |uart: &poorwill_devicetree::Uart| Uart::new(unsafe { Mmio::new(uart.base) }, uart);
     let (mut banks, mut obstacle) = (ArrayVec::new(), None);
     if let Some(first) = census.unkept.first() {
@@ -121,7 +125,7 @@ pub(super) unsafe fn start(
     } else {
         for range in os_banks(machine, vault) {
             let width = machine.flash.as_ref().map_or(0, |flash| flash.width as u8);
-            // SAFETY: likewise, as a bank of flash.
+            // SAFETY: as above, for a bank of flash.
             let registers =
                 FlashBank::new(unsafe { Mmio::new(range.start) }, range.length(), width);
             let last_word = last_word(machine, vault, range);
@@ -139,7 +143,7 @@ pub(super) unsafe fn start(
     });
 }
 
-/// The banks of which the OS has a part.
+/// The banks that belong to the OS, at least in part.
 fn os_banks(machine: &Machine, vault: Option<PhysRange>) -> impl Iterator<Item = PhysRange> {
     let flash = machine.flash.iter();
     flash.flat_map(move |flash| {
@@ -148,7 +152,7 @@ fn os_banks(machine: &Machine, vault: Option<PhysRange>) -> impl Iterator<Item =
     })
 }
 
-/// The offset of the last word in a bank that is the OS's.
+/// The offset of the last word in a bank that belongs to the OS.
 fn last_word(machine: &Machine, vault: Option<PhysRange>, bank: PhysRange) -> u64 {
     let flash = machine.flash.iter();
     let parts = flash.flat_map(|flash| flash.of_os(vault));
@@ -178,12 +182,12 @@ fn bank(
     }
 }
 
-/// The reason not to cut a machine with these devices.
+/// The reason why a machine with these devices cannot be cut.
 pub(crate) fn obstacle() -> Option<BusObstacle> {
     DEVICES.get()?.obstacle
 }
 
-/// The names of devices that nothing keeps, the first ones.
+/// The names of the first devices without a keeper.
 pub(crate) fn unkept() -> impl Iterator<Item = &'static NodeName> {
     DEVICES
         .get()
@@ -200,7 +204,7 @@ kept! {
     Record => virtio: VirtioPlaces = &VirtioPlaces;
 }
 
-/// UARTs in the tree's order, without the console. Their sections are numbered from 1 on.
+/// The UARTs in the tree's order, without the console. Their sections have numbers from 1.
 pub(crate) struct Uarts;
 
 impl Keep for Uarts {
@@ -259,20 +263,20 @@ impl KeepValue for FwCfgs {
     fn put_back(&self, states: Option<&[FwCfgState]>) {
         let states = states.unwrap_or_default();
         if let Err(address) = platform().mediated.restore_fw_cfgs(states) {
-            say!("cut: the device at {address:#x} did not take its state back");
+            say!("cut: the device at {address:#x} did not accept its restored state");
         }
     }
 }
 
-/// The modes of the banks of flash, by their numbers. The list is empty if the OS has suspended
-/// its devices: its drivers set flash up again.
+/// The modes of the flash banks, in their order. The list is empty if the OS has suspended its
+/// devices: its drivers set flash up again.
 pub(crate) struct FlashModes;
 
 impl KeepValue for FlashModes {
     type Value = [u8];
     const SECTION: Section = (u32::from_le_bytes(*b"CFIM"), 1);
 
-    /// Flash reads as memory then.
+    /// Captures the modes, and sets each bank to read as memory.
     fn value(&self, saving: &Saving<'_>) -> Result<Option<impl Borrow<[u8]>>, NotKept> {
         let mut modes = ArrayVec::<u8, MAX_BANKS>::new();
         for bank in banks().iter().filter(|_| saving.vector.is_none()) {
@@ -290,7 +294,8 @@ impl KeepValue for FlashModes {
         })
     }
 
-    /// The firmware may not use flash after this: the vault's bank may be the OS's, too.
+    /// The firmware must not use flash after this, since the vault's bank may have a part of the
+    /// OS.
     fn let_out(&self, modes: Option<&[u8]>) {
         for (bank, mode) in banks().iter().zip(modes.unwrap_or_default()) {
             if let Some(mode) = Mode::of_number(*mode) {
@@ -300,7 +305,8 @@ impl KeepValue for FlashModes {
     }
 }
 
-/// Places for virtio devices that an OS has looked at: a bit for each, in the tree's order.
+/// The slots in which an OS has noticed a virtio device without using it: a bit for each, in the
+/// tree's order.
 pub(crate) struct VirtioPlaces;
 
 impl KeepValue for VirtioPlaces {
@@ -322,7 +328,7 @@ impl KeepValue for VirtioPlaces {
     }
 }
 
-/// The clock.
+/// The real-time clock.
 pub(crate) struct KeptClock;
 
 impl KeepValue for KeptClock {
@@ -335,7 +341,9 @@ impl KeepValue for KeptClock {
 
     fn let_out(&self, clock: Option<&RtcState>) {
         if clock.is_some_and(|clock| !platform().time.put_back_clock(clock)) {
-            say!("cut: half of a time that the OS may be reading from the clock is lost");
+            say!(
+                "cut: the clock's latched half of a time is lost: the OS may once read a wrong time"
+            );
         }
     }
 }

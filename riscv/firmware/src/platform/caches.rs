@@ -11,7 +11,7 @@ use poorwill_sleep::cut::{
 
 use super::platform;
 
-/// The caches, and the plan to write them back.
+/// The caches, with the plan for their write-back.
 #[derive(Debug)]
 pub(super) struct Caches {
     plan: CachePlan,
@@ -21,8 +21,8 @@ pub(super) struct Caches {
 }
 
 impl Caches {
-    /// The caches in the tree. `hold_up_us`: duration of power; `memory`: the OS's; `own`: the
-    /// firmware's second range.
+    /// The caches in the tree. `hold_up_us`: time for which the power lasts, in microseconds.
+    /// `memory`: the OS's memory. `own`: the firmware's second range.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl CacheOperations for Caches {
         if let Some(range) = ranges.max_by_key(|range| range.length()) {
             let end = range.end.min(range.start + bytes);
             let start = range.start;
-            // SAFETY: memory, by the tree.
+            // SAFETY: the device tree describes this range as memory.
             unsafe { cache::read_through(PhysRange { start, end }) };
         }
     }

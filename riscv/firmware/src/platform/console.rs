@@ -13,24 +13,24 @@ use spin::Mutex;
 use super::power_fail;
 use crate::kept::{KeepValue, Saving, Section};
 
-/// The console of the machine; before it is found, output goes nowhere.
+/// The console of the machine. Output is dropped until it is set.
 static CONSOLE: Mutex<Option<Uart<Mmio>>> = Mutex::new(None);
 
-/// The log, where its lines go as well.
+/// The log, which gets each line that the console gets.
 static LOG: Mutex<Option<&'static mut Log>> = Mutex::new(None);
 
-/// Takes the console into use.
+/// Sets the console.
 ///
 /// # Safety
 ///
-/// `uart` is what the device tree says of this machine's console.
+/// `uart` is the console of this machine in the device tree.
 pub(crate) unsafe fn start(uart: devicetree::Uart) {
     // SAFETY: passed on to the caller.
     let registers = unsafe { Mmio::new(uart.base) };
     *CONSOLE.lock() = Some(Uart::new(registers, &uart));
 }
 
-/// Takes the log into use, once. A panic that has ended the last start is told.
+/// Sets the log, once. Reports a panic that ended the last start.
 pub(super) fn start_log(log: &'static mut Log) {
     let panic_line = log.begin();
     *LOG.lock() = Some(log);
@@ -39,7 +39,7 @@ pub(super) fn start_log(log: &'static mut Log) {
     }
 }
 
-/// Runs `job` with the log; `None` before there is one.
+/// Runs `job` with the log; `None` if the log is not set yet.
 pub(crate) fn with_log<R>(job: impl FnOnce(&mut Log) -> R) -> Option<R> {
     LOG.lock().as_mut().map(|log| job(log))
 }
@@ -48,8 +48,7 @@ fn power_is_good() -> bool {
     power_fail::check().is_ok()
 }
 
-/// Sends the bytes as they are, for the OS, while the power is good. Without a console they go
-/// nowhere.
+/// Sends the OS's bytes unchanged, while the power is good. Without a console they are dropped.
 ///
 /// # Errors
 ///
@@ -61,25 +60,25 @@ pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
         .map_or(Ok(()), |uart| uart.send(bytes, &power_is_good))
 }
 
-/// Fills `buffer` with what has arrived; returns how much that was.
+/// Fills `buffer` with received bytes; returns their number.
 pub(crate) fn receive(buffer: &mut [u8]) -> usize {
     (CONSOLE.lock().as_ref()).map_or(0, |uart| uart.receive(buffer))
 }
 
-/// Whether the machine has a console.
+/// Returns whether the machine has a console.
 pub(crate) fn is_there() -> bool {
     CONSOLE.lock().is_some()
 }
 
-/// What has come over the console's line. A break is told once.
+/// Events on the console's line since the last call. A break is reported once.
 pub(crate) fn line_events() -> LineEvents {
     (CONSOLE.lock().as_ref()).map_or_else(LineEvents::default, Uart::events)
 }
 
-/// What the OS has programmed into the console.
+/// The OS's settings of the console's UART.
 pub(crate) struct KeptConsole;
 
-/// The sections of UARTs. The console's is number 0.
+/// Owner and version of the sections of UARTs. The console's has number 0.
 pub(crate) const UART: Section = (u32::from_le_bytes(*b"UART"), 1);
 
 impl KeepValue for KeptConsole {
@@ -97,7 +96,7 @@ impl KeepValue for KeptConsole {
     }
 }
 
-/// That the last text that was sent did not end a line. Go ends it.
+/// Marks that the last text did not end a line. Go ends the line.
 pub(crate) struct AmidLine;
 
 impl KeepValue for AmidLine {
@@ -110,7 +109,8 @@ impl KeepValue for AmidLine {
     }
 }
 
-/// Waits up to `ms` for a key, or until the power fails. Takes the key; returns whether there was one.
+/// Waits for a key for at most `ms` milliseconds, or until the power fails. Consumes the key;
+/// returns whether there was one.
 pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
     let ticks = time.ticks_in(u64::from(ms) * 1_000_000);
     let began = time.ticks();
@@ -132,13 +132,14 @@ pub(crate) fn line(line: fmt::Arguments<'_>) {
 
 /// Writes to the console; see [`print!`].
 pub(crate) fn write(arguments: fmt::Arguments<'_>) {
-    // A line takes milliseconds, and the power lasts for sixteen. A line in progress ends when
-    // the power fails, and so does another hart's wait for the console.
+    // A line takes milliseconds, and the power lasts for about sixteen. After a power failure no
+    // line begins, a line in progress ends, and a hart's wait for the console ends.
     if power_fail::noticed() {
         return;
     }
     if let Some(uart) = CONSOLE.lock().as_mut() {
-        // A stuck console loses the rest of the line; no other output could report that.
+        // If the console is stuck, the rest of the line is dropped. No other output could report
+        // that.
         let mut text = uart.text(&power_is_good);
         text.write_fmt(arguments).unwrap_or_default();
     }

@@ -1,6 +1,5 @@
-//! The generation ID: 16 random bytes that the OS may read and not write, new at
-//! every power-on. An OS that finds others than before has slept, or is a copy of
-//! another, and takes new randomness.
+//! The generation ID: 16 random bytes that the OS can only read, and that change at every power-on.
+//! An OS that finds new bytes has slept, or is a copy of another, and takes new randomness.
 
 use core::borrow::Borrow;
 
@@ -13,13 +12,13 @@ use crate::kept::{KeepValue, Saving, Section};
 
 type Bytes = [u8; 16];
 
-/// The bytes, in a page of their own: nothing else is to be opened to the OS.
+/// The bytes, in a page of their own, since the OS can read the whole page.
 #[repr(C, align(4096))]
 struct Place(Bytes);
 
 const _: () = assert!(size_of::<Place>() as u64 == PAGE_BYTES);
 
-// At the same place in every version of the firmware (firmware.ld).
+// This has the same address in every version of the firmware (firmware.ld).
 #[unsafe(link_section = ".readable")]
 static mut PLACE: Place = Place([0; 16]);
 
@@ -30,13 +29,13 @@ pub(crate) struct GenerationId {
 }
 
 impl GenerationId {
-    /// The ID of a machine that can interrupt its OS for a new one.
+    /// The ID; `None` on a machine that cannot interrupt its OS for a new one.
     pub(super) fn new(machine: &Machine) -> Option<Self> {
         let source = machine.spare_source?;
         Some(GenerationId { source })
     }
 
-    /// The page of the firmware's memory that is the OS's to read.
+    /// The page of the firmware's memory that the OS may read.
     pub(super) fn page(&self) -> PhysRange {
         PhysRange::new((&raw const PLACE).addr() as u64, PAGE_BYTES)
     }
@@ -49,23 +48,24 @@ impl GenerationId {
         }
     }
 
-    /// Puts new bytes there. To be called while no OS runs.
+    /// Writes new random bytes. Call this while no OS runs.
     pub(crate) fn renew(&self) {
         self.restore(&entropy::generation_id());
     }
 
-    /// Interrupts the OS for them, once its interrupt controllers are as it left them.
+    /// Interrupts the OS because of new bytes. The OS's interrupt controllers must be restored
+    /// first.
     pub(crate) fn announce(&self) {
         platform().interrupts.shared().raise(self.source.source);
     }
 
-    /// The bytes that are there.
+    /// The current bytes.
     fn bytes(&self) -> Bytes {
         // SAFETY: nothing in the firmware refers to the place, and the OS does not write it.
         unsafe { (&raw const PLACE.0).read_volatile() }
     }
 
-    /// Puts these bytes there. To be called while no OS runs.
+    /// Writes these bytes. Call this while no OS runs.
     fn restore(&self, id: &Bytes) {
         // SAFETY: nothing in the firmware refers to the place, and the one hart that boots
         // or wakes the machine is alone with it.
@@ -73,8 +73,8 @@ impl GenerationId {
     }
 }
 
-/// The generation ID across a cut, after which the OS is the same execution, and not a copy. An
-/// OS that wakes from an image finds a new one.
+/// Keeps the generation ID across a cut: the OS then continues, and is not a copy. An OS that wakes
+/// from an image finds a new ID.
 pub(crate) struct KeptId;
 
 impl KeepValue for KeptId {

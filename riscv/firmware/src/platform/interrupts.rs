@@ -51,7 +51,7 @@ impl Interrupts {
     }
 }
 
-/// The OS's state of the controllers, without the harts' interrupt files, which are their own.
+/// The OS's state of the controllers that all harts share. Interrupt files belong to their harts.
 pub(crate) struct KeptControllers;
 
 impl Keep for KeptControllers {
@@ -59,7 +59,8 @@ impl Keep for KeptControllers {
 
     type State<'a> = ControllerState<'a>;
 
-    /// An image is of a machine whose devices are suspended: nothing is pending there.
+    /// Saves pending bits only for a cut: before an image the OS suspends its devices, so no bits are
+    /// pending.
     fn save(&self, saving: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
         let controllers = platform().interrupts.shared();
         controllers.capture(saving.shut, |key, words| {
@@ -99,7 +100,7 @@ impl Keep for KeptControllers {
         platform().interrupts.shared().put_back(state);
     }
 
-    /// After an image the waking hart opens them.
+    /// Opens the controllers after a cut. After an image the waking hart does that.
     fn let_out(&self, _: Store, state: &ControllerState<'_>) {
         platform().interrupts.shared().let_out(state);
     }

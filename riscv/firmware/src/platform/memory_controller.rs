@@ -19,7 +19,8 @@ const PATIENCE: u32 = 100_000;
 /// Why machines with this controller cannot be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum WearError {
-    /// Wear is levelled in memory that is used before the registers are restored.
+    /// Memory is wear-levelled that the firmware or a loader uses before the registers are
+    /// restored.
     #[error(
         "memory from {0:#x} is wear-levelled, but machine mode or a loaded file lies there: move it"
     )]
@@ -116,7 +117,7 @@ impl Controller {
         self.reset.is_some()
     }
 
-    /// Wipes memory, and waits for a while until no error is reported.
+    /// Wipes memory. Waits until the controller reports no error, up to a limit.
     pub(crate) fn wipe(&self) {
         if let Some((register, bits)) = &self.reset {
             register.write(0, *bits);

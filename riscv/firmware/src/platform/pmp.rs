@@ -32,7 +32,8 @@ struct ThisHart;
 
 impl PmpRegisters for ThisHart {
     fn set_address(&self, entry: usize, value: u64) -> Option<u64> {
-        // SAFETY: no OS runs on a hart whose entries are written, and no plan locks one.
+        // SAFETY: entries are written only while no OS runs on the hart, and no plan locks an
+        // entry.
         unsafe { registers::set_address(entry, value) }
     }
 

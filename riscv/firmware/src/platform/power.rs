@@ -18,15 +18,14 @@ struct ResetControl {
 
 static RESET_CONTROL: Once<ResetControl> = Once::new();
 
-/// Sets the machine's switches for power-off and reset.
+/// Sets the registers for power-off and reset.
 ///
 /// # Safety
 ///
 /// `machine` describes this machine.
 pub(crate) unsafe fn start(machine: &Machine) {
     let syscon = |described: poorwill_devicetree::Syscon| {
-        // SAFETY: the tree, which is right, says the caller, names this address as
-        // a register of this machine.
+        // SAFETY: by the caller's contract the tree is right; it names this address as a register.
         let register = unsafe { Mmio::new(described.address) };
         Syscon::new(register, &described)
     };
@@ -36,22 +35,22 @@ pub(crate) unsafe fn start(machine: &Machine) {
     });
 }
 
-/// Whether the power can be switched off.
+/// Returns whether the machine has a register for power-off.
 pub(crate) fn can_power_off() -> bool {
     RESET_CONTROL
         .get()
         .is_some_and(|control| control.power_off.is_some())
 }
 
-/// Whether the machine can be reset.
+/// Returns whether the machine has a register for reset.
 pub(crate) fn can_reset() -> bool {
     RESET_CONTROL
         .get()
         .is_some_and(|control| control.reset.is_some())
 }
 
-/// Why the power is switched off. Where memory or a medium has the state of the OS, the reason
-/// carries the proof.
+/// Why the power is switched off. If memory or a medium holds the OS's state, the reason carries
+/// the proof of its commit.
 #[derive(Debug)]
 #[expect(dead_code, reason = "a proof has nothing to read")]
 pub(crate) enum PowerOff {
@@ -59,11 +58,11 @@ pub(crate) enum PowerOff {
     Asked,
     /// The OS sleeps: its image is committed.
     Asleep(Committed),
-    /// The OS sleeps, and the commit of its image may have failed.
+    /// The OS sleeps, but the commit of its image may have failed.
     InDoubt,
     /// The machine is cut.
     Cut(CutCommitted),
-    /// The power fails, and the machine is not cut.
+    /// The power fails, and no cut was made.
     NotCut,
 }
 
@@ -75,7 +74,7 @@ pub(crate) fn switch_off(why: PowerOff) -> ! {
     write_syscon(RESET_CONTROL.get().and_then(|control| control.power_off))
 }
 
-/// Prints how long interrupts were off at most, by place, since the last call.
+/// Prints the longest times with interrupts off since the last call, by place.
 #[cfg(feature = "irqs-off")]
 pub(crate) fn say_irqs_off() {
     for (from, to, instructions) in poorwill_arch::irqs_off::take() {
@@ -88,7 +87,7 @@ pub(crate) fn reset() -> ! {
     write_syscon(RESET_CONTROL.get().and_then(|control| control.reset))
 }
 
-/// Resets a machine that cannot go on, or switches it off where it has no reset.
+/// Resets a machine that cannot continue. Without a reset register, switches it off.
 pub(crate) fn fatal() -> ! {
     write_syscon(
         RESET_CONTROL
@@ -97,17 +96,18 @@ pub(crate) fn fatal() -> ! {
     )
 }
 
-/// Polls of a switch before it counts as broken: about a second at 1 GHz.
+/// Number of polls of a switched-off machine before the switch counts as broken: about a second at
+/// 1 GHz.
 const PATIENCE: u32 = 200_000_000;
 
-/// Writes the register. Without one, or with one that does nothing, the hart says so and stops.
+/// Writes the register. If it is absent or has no effect, the hart reports that and stops.
 fn write_syscon(syscon: Option<Syscon<Mmio>>) -> ! {
     if let Some(syscon) = syscon {
         syscon.write();
         (0..PATIENCE).for_each(|_| core::hint::spin_loop());
-        say!("the machine's switch does nothing; stopped");
+        say!("the write to the power-off or reset register has no effect; stopped");
     } else {
-        say!("the machine has no such switch; stopped");
+        say!("the machine has no register for power-off or reset; stopped");
     }
     entry::park()
 }

@@ -1,4 +1,4 @@
-//! The power-fail line, and whether a hart has noticed that it is raised.
+//! The power-fail line, and the harts' shared knowledge of its state.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -19,16 +19,16 @@ use super::platform;
 /// The identity by which the line interrupts the first hart, in its machine-mode IMSIC file.
 const IDENTITY: u32 = 2;
 
-/// How often [`check`] reads the line's register, in ns: the read is slow.
+/// Minimum time between two reads of the line's register by [`check`], in ns: a read is slow.
 const LOOK_EVERY_NS: u64 = 100_000;
 
-/// What harts know of the line.
+/// The harts' shared knowledge of the line.
 struct LineState {
-    /// `time` when a hart noticed that the power fails; 0 before that.
+    /// `time` when a hart first noticed the power failure; 0 before that.
     since: AtomicU64,
-    /// `time` when a hart last read the line's register.
+    /// `time` of the last read of the line's register.
     looked: AtomicU64,
-    /// The line is armed, and no work is under way that [ends first](to_the_end).
+    /// The line is armed, and no job of [`to_the_end`] runs.
     is_watched: AtomicBool,
 }
 
@@ -44,27 +44,27 @@ pub(crate) enum CutObstacle {
     /// The power-fail node is wrong.
     #[error(transparent)]
     Line(#[from] PowerFailError),
-    /// The caches cannot be written back.
+    /// The caches cannot be written back in time.
     #[error(transparent)]
     Caches(#[from] CacheError),
-    /// The memory of the firmware is wear-levelled.
+    /// The firmware's memory is wear-levelled.
     #[error(transparent)]
     Wear(#[from] WearError),
 }
 
-/// Whether a hart has noticed that the power fails, so that every hart is to stop. It costs a
+/// Returns whether a hart has noticed a power failure, so that every hart must stop. This costs one
 /// load.
 pub(crate) fn noticed() -> bool {
     since() != 0
 }
 
-/// `time` when a hart noticed that the power fails.
+/// `time` when a hart first noticed the power failure.
 pub(crate) fn since() -> u64 {
     LINE.since.load(Ordering::Acquire)
 }
 
-/// Looks whether the power fails: for long work on harts that the line does not interrupt.
-/// It costs a look at the time, and every 100 us a read of the line's register.
+/// Checks whether the power fails, for long work on harts that the line does not interrupt. It
+/// reads the time, and at most every 100 us the line's register.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ pub(crate) fn check() -> Result<(), PowerFails> {
     }
 }
 
-/// Runs `job` to its end, even if the power fails.
+/// Runs `job` to its end, even if the power fails during it.
 pub(crate) fn to_the_end<R>(job: impl FnOnce() -> R) -> R {
     let is_watched = LINE.is_watched.swap(false, Ordering::Relaxed);
     let result = job();
@@ -96,19 +96,19 @@ pub(crate) fn to_the_end<R>(job: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Notices that the power fails. Later calls change nothing.
+/// Notes a power failure. Later calls change nothing.
 fn notice() {
     let now = platform().time.ticks().max(1);
     let since = &LINE.since;
     _ = since.compare_exchange(0, now, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-/// The power-fail line, on a machine that has a usable one.
+/// The power-fail line; `None` on a machine without a usable one.
 pub(crate) fn line() -> Option<&'static PowerFail> {
     platform().power_fail.as_ref()?.as_ref().ok()
 }
 
-/// The machine's clock, for waits that end as the power fails.
+/// The machine's clock, for waits that end when the power fails.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitClock<T>(pub(crate) T);
 
@@ -122,7 +122,7 @@ impl<T: Clock> Clock for WaitClock<T> {
     }
 }
 
-/// The line, with the caches and the memory controller that a cut needs.
+/// The power-fail line, with the caches and the memory controller that a cut needs.
 #[derive(Debug)]
 pub(crate) struct PowerFail {
     line: PowerFailLine<Mmio>,
@@ -132,9 +132,9 @@ pub(crate) struct PowerFail {
 }
 
 impl PowerFail {
-    /// The line that the device tree names; `None` where it names none. `memory` is the memory
-    /// of the OS. `fixed` is in use before the memory controller is set up: the firmware's two
-    /// ranges, and the ranges that the next stage and the tree are loaded to.
+    /// The line in the device tree; `None` if the tree has no line. `memory` is the OS's memory. `fixed`
+    /// is in use before the memory controller is set up: the firmware's two ranges, and those into
+    /// which the next stage and the tree are loaded.
     ///
     /// # Errors
     ///
@@ -152,8 +152,8 @@ impl PowerFail {
             return Some(Err(error.into()));
         }
         let described = machine.power_fail?;
-        // SAFETY: the tree, which is right, says the caller, names these addresses as
-        // controllers of this machine.
+        // SAFETY: by the caller's contract the tree is right; it names these addresses as
+        // controllers.
         let mmio = |address| unsafe { Mmio::new(address) };
         let interrupts = &machine.interrupts;
         let line = match described.input {
@@ -180,7 +180,7 @@ impl PowerFail {
         let hold_up_us = described.hold_up_us;
         // SAFETY: passed on to the caller.
         let caches = unsafe { Caches::new(machine, memory, fixed[0][1], hold_up_us) };
-        // SAFETY: likewise.
+        // SAFETY: passed on to the caller.
         let controller = unsafe { Controller::new(machine, fixed.into_iter().flatten()) };
         Some(caches.map_err(CutObstacle::from).and_then(|caches| {
             Ok(PowerFail {
@@ -192,27 +192,27 @@ impl PowerFail {
         }))
     }
 
-    /// Takes the line from the OS.
+    /// Takes the line from the OS. The line does not interrupt yet.
     pub(super) fn start(&self) {
         self.line.start();
     }
 
-    /// Lets the line interrupt the first hart.
+    /// Arms the line: from now on it interrupts the first hart.
     pub(crate) fn arm(&self) {
         self.line.arm();
-        // The latch is clear before another hart looks at it.
+        // The latch must be clear before another hart reads it.
         fence::everything();
         LINE.is_watched.store(true, Ordering::Release);
     }
 
-    /// Enables the line's interrupt on the calling hart, which is the first.
+    /// Enables the line's interrupt on the calling hart, which must be the first.
     pub(crate) fn start_hart(&self) {
         if let PowerFailLine::Aplic { identity, .. } = self.line {
             poorwill_drivers::imsic::open_also(&imsic::MachineFile, identity);
         }
     }
 
-    /// Takes the line's interrupt, if it is pending on the calling hart, which is the first.
+    /// Takes the line's interrupt if it is pending. The calling hart must be the first.
     pub(crate) fn take(&self) {
         let is_pending = match self.line {
             PowerFailLine::Aplic { identity, .. } => {
@@ -232,43 +232,42 @@ impl PowerFail {
         }
     }
 
-    /// Whether the line is raised. Only before it is armed.
+    /// Returns whether the line is raised. Only valid before the line is armed.
     pub(crate) fn is_raised_unarmed(&self) -> bool {
         self.line.is_raised_unarmed()
     }
 
-    /// Microseconds for which the power lasts once the line is raised.
+    /// Hold-up: microseconds for which the power lasts after the line is raised.
     pub(crate) fn hold_up_us(&self) -> u32 {
         self.hold_up_us
     }
 
-    /// The same in ticks of `time`.
+    /// Hold-up in ticks of `time`.
     pub(crate) fn hold_up_ticks(&self) -> u64 {
         platform().time.ticks_in(u64::from(self.hold_up_us) * 1000)
     }
 
-    /// Ticks after which all devices must be quiet.
+    /// Ticks from the line's rise until all devices must be quiet.
     pub(crate) fn quiet_ticks(&self) -> u64 {
         self.hold_up_ticks() / 4 * 3
     }
 
-    /// The memory controller.
     pub(crate) fn controller(&self) -> &Controller {
         &self.controller
     }
 
-    /// Writes back the calling hart's own caches. Returns whether the hart can do that.
+    /// Writes back the calling hart's own caches. Returns false if it cannot.
     pub(crate) fn write_back_own(&self) -> bool {
         self.caches.write_back_own()
     }
 
-    /// Writes back all other caches, after the other harts have written back their own.
-    /// Returns whether the calling hart can do that.
+    /// Writes back all other caches, after the other harts have written back their own. Returns
+    /// false if it cannot.
     pub(crate) fn write_back_rest(&self) -> bool {
         self.caches.write_back_rest()
     }
 
-    /// Writes back a few bytes that the calling hart has stored.
+    /// Writes back some bytes that the calling hart has stored.
     pub(crate) fn write_back(&self, bytes: PhysRange) {
         self.caches.write_back(bytes);
     }

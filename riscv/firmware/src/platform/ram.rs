@@ -1,4 +1,4 @@
-//! The page that no loader fills, with records of one start for the next.
+//! A page in which one start leaves records for the next. No loader writes to it.
 
 use poorwill_arch::{cache, fence};
 use poorwill_log::{LOG_BYTES, Log};
@@ -26,7 +26,7 @@ const LOG_OFFSET: u64 = PAGE_BYTES - LOG_BYTES as u64;
 
 const _: () = assert!(LOG_OFFSET as usize >= (MARK_WORD + 1) * size_of::<u64>());
 
-/// The log, as the last start left it.
+/// The log that the last start left.
 ///
 /// # Safety
 ///
@@ -40,7 +40,7 @@ pub(super) unsafe fn log(firmware: PhysRange) -> &'static mut Log {
     unsafe { &mut *place.cast::<Log>() }
 }
 
-/// The load mark, as the last start left it.
+/// The load mark that the last start left.
 ///
 /// # Safety
 ///
@@ -50,8 +50,8 @@ pub(super) unsafe fn load_mark(firmware: PhysRange) -> LoadMark {
     LoadMark::from_word(unsafe { mark_place(firmware).read_volatile() })
 }
 
-/// Sets the load mark: after all earlier writes, and in memory, not only in a cache, before all
-/// later ones. `cache_block` is for [`cache::write_back`].
+/// Sets the load mark, after all earlier writes. The mark is in memory, not only in a cache, before
+/// all later writes. `cache_block` is for [`cache::write_back`].
 ///
 /// # Safety
 ///

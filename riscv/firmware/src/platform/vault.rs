@@ -36,16 +36,16 @@ static VAULT: Mutex<State> = Mutex::new(State::Absent);
 /// The vault's bank, if the OS has a part of it, too.
 static SHARED: Once<FlashBank<Mmio>> = Once::new();
 
-/// The vault while it is lent.
+/// The lent vault.
 pub(crate) struct Access {
     vault: MutexGuard<'static, State>,
-    /// Its key cannot be read.
+    /// The error if the vault's key cannot be read.
     broken: Option<VaultError>,
 }
 
-/// Lends the vault, while no OS runs. An OS that shares the bank may have left it in
-/// the middle of a command. Where memory outlives the power, the key is in memory until the
-/// vault is given back.
+/// Lends the vault, while no OS runs. An OS with a part of the bank may have left a command
+/// unfinished there. If memory outlives the power, the key is in memory only until the vault is
+/// given back.
 pub(crate) fn lend() -> Access {
     if let Some(bank) = SHARED.get() {
         cfi::read_array(bank);
@@ -69,7 +69,7 @@ impl Drop for Access {
 }
 
 impl Access {
-    /// What the machine has for a vault.
+    /// The vault, its absence, or its fault.
     pub(crate) fn open(&mut self) -> VaultState<'_, Vault> {
         match (&mut *self.vault, self.broken) {
             (State::Absent, _) => VaultState::Absent,

@@ -20,8 +20,8 @@ pub(super) fn call(call: Call) -> SbiRet {
         domain.bytes(length as u64, low as u64, high as u64)
     };
     match call.function {
-        // Other harts may wait for this hart's fences.
-        // SAFETY: neither a fence nor the OS's timer needs the console.
+        // Interrupts are on, since other harts may wait for this hart's fences. SAFETY: neither a
+        // fence nor the OS's timer needs the console.
         CONSOLE_WRITE => unsafe {
             interruptible(call.caller.hart.interrupt(), || transfer(memory(), write))
         },
@@ -56,8 +56,8 @@ fn transfer(
     }
 }
 
-/// Returns the number of bytes sent. If the power fails, the call returns the number sent before,
-/// at Go.
+/// Sends bytes, and returns their number. If the power fails, the call ends early: after Go it
+/// returns the number of bytes sent before.
 fn write(from: ClaimedBytes) -> Result<usize, Unsent> {
     let mut bytes = [0; MAX_BYTES];
     let length = from.length() as usize;

@@ -80,7 +80,7 @@ fn fault_in_caller(frame: &mut TrapFrame, fault: LoadFault, hart: ThisHart) {
         pc: frame.mepc.wrapping_sub(CALL_BYTES) as u64,
         status: frame.mstatus as u64,
         value: fault.value,
-        // The hart's own values are of the firmware's load.
+        // The CSRs of this trap belong to the firmware's load, not to the OS's.
         instruction: 0,
         guest_address: 0,
         satp: csr::read::<{ csr::SATP }>(),

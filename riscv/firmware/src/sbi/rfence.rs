@@ -16,8 +16,8 @@ use crate::hart::Hart;
 use crate::platform::console::say;
 use crate::remote_fence::{Fence, set_under_way};
 
-/// Time without an answer before a hart is reported. Harts of a virtual machine may pause for a
-/// while; a board's never do.
+/// Time after which a hart without an answer is reported. A virtual machine's harts may pause for a
+/// while; a board's harts never do.
 const PATIENCE_MS: u64 = 5000;
 
 /// Held by the hart whose fence is current. One fence at a time is enough. A hart that waits for

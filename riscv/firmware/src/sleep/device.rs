@@ -1,5 +1,5 @@
-//! One device that may hold sleep areas, while it runs: an NVMe controller, or
-//! memory that keeps its bytes.
+//! A running device that may hold sleep areas: an NVMe controller, or memory that keeps its
+//! contents.
 
 use core::fmt;
 
@@ -22,10 +22,10 @@ use crate::platform::platform;
 use crate::platform::power_fail::WaitClock;
 use crate::sleep_memory::queues;
 
-/// Where a device is.
+/// The location of a device.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// Which of the platform's host bridges it is below.
+    /// Index of its host bridge in the platform's list.
     host: usize,
     location: Location,
 }
@@ -36,12 +36,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// The clock that devices are waited for by.
+/// The clock for waits on devices.
 fn clock() -> WaitClock<&'static Time> {
     WaitClock(&platform().time)
 }
 
-/// The devices that may hold sleep areas. What keeps one from being found is said.
+/// The devices that may hold sleep areas. The console reports why a device cannot be found.
 pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
     let mut places = ArrayVec::new();
     for (host, described) in platform().pci.iter().enumerate() {
@@ -62,7 +62,7 @@ pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
     places
 }
 
-/// A device that runs.
+/// A running device.
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one at a time, and no heap"
@@ -77,10 +77,10 @@ pub(super) enum Running<'r> {
     Mapped(MappedMedium<DeviceMemory<'r>>),
 }
 
-/// Starts the device at a place, runs `job` on it, and leaves it as it was
-/// found; a controller as `stop` says.
+/// Starts the device at a place, runs `job` on it, and restores its previous state. `stop`: how a
+/// controller is stopped.
 ///
-/// # Errors
+/// [`AreaError`]: the job's error, or that of a device that does not start.
 ///
 /// [`AreaError`]: the job's, or that the device does not start.
 pub(super) fn on_device<R>(
@@ -108,9 +108,9 @@ pub(super) fn on_device<R>(
     result
 }
 
-/// Takes access to memory from the functions of all buses, except the one at the place. A
-/// function that an OS or a boot loader has left running could change a page between its hash
-/// and its save. Virtual functions (SR-IOV) are out of reach, and so refused.
+/// Takes bus mastering from all functions, except the one at the place. A function that an OS or a
+/// boot loader has left running could change a page between its hash and its save. Virtual
+/// functions (SR-IOV) cannot be silenced here, so they are refused.
 fn silence_others(
     place: &Place,
     silenced: &mut ArrayVec<(Ecam, Silenced), MAX_PCI_HOSTS>,
@@ -141,8 +141,8 @@ fn start<'r>(
     }
 }
 
-/// Where a controller's memory region is. One that cannot be used is
-/// named and passed over: the controller's namespaces may well be usable.
+/// The range of a controller's memory region. An unusable region is reported and ignored, since the
+/// controller's namespaces may be usable.
 fn region_range(place: &Place, handle: &mut DeviceHandle, config: &Ecam) -> Option<PhysRange> {
     let bar = match region_bar(&NvmeRegisters::new(handle, config)) {
         Ok(bar) => bar?,
@@ -194,7 +194,7 @@ fn start_memory<'r>(handle: &'r DeviceHandle, config: &'r Ecam) -> Result<Runnin
     Ok(Running::Mapped(MappedMedium::new(memory, care)?))
 }
 
-/// A medium of a device that runs.
+/// A medium of a running device.
 pub(super) enum AnyMedium<'m, 'r> {
     Namespace(NvmeMedium<'m, 'r, NvmeRegisters<'r>, WaitClock<&'static Time>>),
     Mapped(&'m mut dyn Medium),
@@ -252,15 +252,15 @@ impl<'r> Device for Running<'r> {
             (Running::Nvme(controller, _), MediumId::Namespace(id)) => {
                 Ok(controller.shared_namespace(id)?)
             }
-            // A memory region is its controller's alone.
+            // Only its controller may use a memory region.
             (Running::Nvme(..) | Running::Mapped(_), _) => Ok(None),
         }
     }
 }
 
 impl Running<'_> {
-    /// Stops a controller. One that does not stop has lost its access to memory;
-    /// only a reset makes it usable again, which an OS's own driver may try.
+    /// Stops a controller. If it does not stop, its access to memory is taken away. Then only a
+    /// reset makes it usable again, which an OS's driver may try.
     fn stop(self, how: Stop) {
         if let Running::Nvme(controller, _) = self
             && let Err(error) = controller.stop(how)

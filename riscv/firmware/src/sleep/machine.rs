@@ -1,4 +1,4 @@
-//! This machine, as the `sleep` crate needs it.
+//! This machine, for the traits of the `sleep` crate.
 
 use arrayvec::ArrayVec;
 use poorwill_arch::uninterrupted;
@@ -32,7 +32,7 @@ use crate::workers::StoppedHarts;
 #[derive(Debug)]
 pub(super) struct Firmware;
 
-/// The bar that is on the console.
+/// The progress bar on the console.
 static BAR: Mutex<Option<Bar>> = Mutex::new(None);
 
 impl Machine for Firmware {
@@ -237,12 +237,12 @@ impl Domain for Firmware {
     }
 
     fn tell_os(&self, source: Source, slept_ms: u64) {
-        // An OS that has moved its tree is not told.
+        // An OS that has moved its device tree gets no report.
         report::tell(&Startup::Ram { source, slept_ms });
     }
 }
 
-/// The kernel's address space. A search in it ends when the power fails.
+/// The kernel's address space. A search in it stops when the power fails.
 struct KernelSpace(PageTables);
 
 impl AddressSpace for KernelSpace {
@@ -269,7 +269,8 @@ impl AddressSpace for KernelSpace {
     }
 }
 
-/// Overwrites the free pages, and has them saved: an OS that uses one of them finds the poison.
+/// Overwrites the free pages, and adds them to the save: an OS that uses such a page finds the
+/// pattern.
 #[cfg(feature = "poison-free")]
 fn poison(memory: &OsMemory, free: &mut PageMap<'_>, contents: poorwill_memory::FreeContents) {
     use poorwill_memory::{FreeContents, PageWalk, ROW_WORDS, StridedFill};

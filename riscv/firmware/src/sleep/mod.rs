@@ -1,5 +1,5 @@
-//! Sleeping and waking on this hardware. The `sleep` crate has the decisions and their order;
-//! here are the machine that it works on, and the end of a sleep or a wake.
+//! Sleep and wake on this hardware. The `sleep` crate decides, and orders the steps. This module
+//! implements its machine, and ends a sleep or a wake.
 
 mod device;
 mod machine;
@@ -20,17 +20,16 @@ use crate::report;
 use crate::sleep_memory::{os_memory, work};
 use machine::Firmware;
 
-/// Puts the machine to sleep. Returns when it is awake again without its power
-/// having been off.
+/// Puts the machine to sleep. Returns only if the machine wakes without a power-off.
 ///
 /// # Errors
 ///
-/// [`NoSleep`]: it was to be saved at once, and could not.
+/// [`NoSleep`]: the machine was to be saved at once, and could not.
 pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSleep> {
     let Resume { address, argument } = resume;
     let mut memory = os_memory(stopped);
     let quiesced = Quiesced::new(&mut memory, WakeVector { address, argument });
-    // SAFETY: a sleep keeps nothing from the OS's timer.
+    // SAFETY: the sleep holds nothing that the OS's timer needs.
     match unsafe {
         interruptible(0, || {
             poorwill_sleep::sleep(&Firmware, quiesced, &mut work())
@@ -58,12 +57,12 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
     }
 }
 
-/// Wakes the machine if it sleeps. Returns the reason if it does not; `began` is
-/// `time` at power-on, `no_cut` why no cut was resumed.
+/// Wakes the machine if it sleeps; else returns the reason. `began` is `time` at power-on.
+/// `no_cut`: why no cut was resumed.
 pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason>) -> ColdBoot {
     let woke = {
         let mut memory = os_memory(stopped);
-        // SAFETY: a wake keeps nothing from the OS's timer either.
+        // SAFETY: the wake holds nothing that the OS's timer needs.
         unsafe {
             interruptible(0, || {
                 poorwill_sleep::wake(&Firmware, &mut memory, &mut work(), began)
@@ -75,7 +74,7 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason
         Woke::Cold(reason) => return reason,
         Woke::Reset(_) => power::fatal(),
         Woke::Cleared => {
-            // The next start is the one that boots cold.
+            // The machine restarts now, and the next start boots cold and reports the reason.
             if let Some(reason) = no_cut {
                 cut::note(reason);
             }

@@ -1,5 +1,5 @@
-//! Sleep with the RAM powered: the hart that called waits in machine mode, and the
-//! others stay stopped. Devices are as the OS left them.
+//! Sleep with powered RAM. The calling hart waits in machine mode, and the others stay stopped.
+//! Devices keep the OS's settings.
 
 use poorwill_arch::{HeldTimer, csr};
 use poorwill_hart::interrupt::Pending;
@@ -8,17 +8,17 @@ use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 use crate::hart::ThisHart;
 use crate::platform::{console, platform, power_fail};
 
-/// How long a key may wait until the hart looks for it.
+/// Time between two checks for a key.
 const LOOK_EVERY_MS: u64 = 100;
 
-/// The hart that rests for the machine.
+/// The hart that waits for a wake event.
 pub(super) struct Resting {
     hart: ThisHart,
     timer: HeldTimer,
 }
 
 impl Resting {
-    /// It rests from now on.
+    /// Begins the wait.
     pub(super) fn begin(hart: ThisHart) -> Self {
         Resting {
             hart,
@@ -26,7 +26,7 @@ impl Resting {
         }
     }
 
-    /// Leaves the hart as the OS expects it.
+    /// Ends the wait, and restores the hart's state for the OS.
     pub(super) fn end(self) {
         self.timer.give_back();
     }
@@ -38,7 +38,7 @@ impl Sleeper for Resting {
     }
 
     fn look(&mut self) -> Signals {
-        // No request is there: the other harts are stopped.
+        // There are no requests to serve, since the other harts are stopped.
         self.hart.handle_ipi();
         let time = &platform().time;
         let now = time.ticks();

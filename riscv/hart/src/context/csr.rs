@@ -7,15 +7,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///
 /// These are all CSRs of U, S and H level with state, except:
 ///
-/// - `satp`: an OS is entered with zero there, and restores it itself;
+/// - `satp`: the firmware enters an OS with zero there, and the OS restores it;
 /// - the counters;
 /// - the registers in [`FloatRegisters`](super::FloatRegisters),
 ///   [`VectorRegisters`](super::VectorRegisters) and a [`Bank`](super::Bank).
 ///
-/// A case of the test kernel tries every number. An OS also saves some of these itself. Of `sip`
-/// only the bits that the OS can write are kept; the others show devices. A CSR that decides which
-/// bits another keeps comes before it: `hideleg` and `hvien` before `vsie`, `sctrdepth` before
-/// `sctrstatus`, `vstimecmp` before `hvip`, whose VSTIP it may clear.
+/// A case of the test kernel tries every CSR number, so that it finds a missing one. An OS also
+/// saves some of these itself. Of `sip` only the bits that the OS can write are kept; devices set
+/// the others. A CSR that decides which bits another keeps comes before it: `hideleg` and `hvien`
+/// before `vsie`, `sctrdepth` before `sctrstatus`, `vstimecmp` before `hvip`, whose VSTIP it may
+/// clear.
 #[macro_export]
 macro_rules! for_each_os_csr {
     ($list:ident) => {

@@ -13,7 +13,7 @@ mod mstatus {
     pub(super) const MPP_RESERVED: u64 = 2 << 11;
     /// The return leads to a virtual machine.
     pub(super) const MPV: u64 = 1 << 39;
-    /// A landing pad was expected where the trap came from (Zicfilp).
+    /// The trapped code expected a landing pad next (Zicfilp).
     pub(super) const MPELP: u64 = 1 << 41;
     /// The OS's own bits, which `sstatus` shows: SIE, SPIE, UBE, SPP, VS, FS, SUM, MXR, SPELP and
     /// SDT (10.1.1).
@@ -29,8 +29,8 @@ mod mstatus {
         | 1 << 24;
 }
 
-/// State of an OS that was stopped between any two instructions: the state at the trap that an SBI
-/// call does not preserve.
+/// The registers of an OS that was stopped between any two instructions. A wake after an SBI call
+/// does not need them: the OS continues at the address that it gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Execution {

@@ -20,8 +20,8 @@ pub use vector::{MAX_VLENB, VectorRegisters};
 /// The OS's state on a hart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HartContext {
-    /// State of an OS that was stopped between any two instructions. `None` after an SBI call: the
-    /// OS continues at the address that it gave. The code that enters the OS loads this;
+    /// The registers of an OS that was stopped between any two instructions. `None` after an SBI
+    /// call: the OS continues at the address that it gave. The code that enters the OS loads them;
     /// [`restore`](HartContext::restore) does not.
     pub execution: Option<Execution>,
     /// The CSRs that the hart has, in the order of [`Csr::ALL`].
@@ -90,7 +90,7 @@ impl HartContext {
         self.float = hart.read_float();
         let has_float = self.float.is_some();
         let csrs = Csr::ALL.iter().copied();
-        // The float registers include `fcsr`. Only with Zfinx it stands alone.
+        // The floating-point registers include `fcsr`. A hart with Zfinx has only `fcsr`.
         let csrs = csrs.filter(|csr| *csr != Csr::Fcsr || !has_float);
         self.csrs.clear();
         self.csrs.extend(csrs.filter_map(|csr| {

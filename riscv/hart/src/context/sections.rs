@@ -27,9 +27,9 @@ pub mod section {
     pub const TAGS: [u32; 4] = [CSRS, FLOAT, VECTOR, FILE];
     /// Version of all sections but the CSRs'.
     pub const VERSION: u16 = 1;
-    /// Version of the CSRs' section; version 1 is still read. Version 2 has more CSRs. With it an
-    /// absent [`FLOAT`] or [`VECTOR`] means that the hart lacks the unit; with version 1, that the
-    /// OS had it off.
+    /// Version of the CSRs' section; version 1 is still read. Version 2 has more CSRs. In version
+    /// 2, an absent [`FLOAT`] or [`VECTOR`] means that the hart lacks the unit; in version 1, that
+    /// the OS had turned it off.
     pub const CSRS_VERSION: u16 = 2;
 }
 

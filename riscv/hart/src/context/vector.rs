@@ -6,7 +6,7 @@ pub const MAX_VLENB: usize = 128;
 
 const REGISTERS: usize = 32;
 
-/// The vector unit (V extension, chapter 3). An image has it up to the last byte of v31.
+/// The vector unit (V extension, chapter 3). An image has these bytes up to the last one of v31.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct VectorRegisters {

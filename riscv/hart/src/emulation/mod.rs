@@ -5,8 +5,8 @@
 //! - [`redirect`] delivers every other exception to the OS as hardware would have done.
 //!
 //! The instruction is fetched, and addresses are translated, with the OS's rights. Page tables are
-//! read only from the OS's memory. Another hart of the OS may change all of this at any time. So
-//! each word is read once, and the checked values are the used ones.
+//! read only from the OS's memory. Another hart of the OS may change the instruction and the tables
+//! at any time. So this code reads each word once, and uses the same value that it has checked.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "fields are cut out intentionally, and registers have 64 bits"
@@ -81,7 +81,7 @@ pub struct Fault {
     pub satp: u64,
 }
 
-/// The OS's memory, by physical address.
+/// The OS's memory, which is read by physical address.
 pub trait PhysicalMemory {
     /// Reads `bytes` bytes at `address`, a multiple of `bytes`: 8 of memory, or 2 of an
     /// instruction, possibly in flash. `None`: they are not in OS memory or flash.
@@ -111,8 +111,8 @@ pub struct Access {
 
 impl Access {
     /// Decodes the access of the faulting instruction; `x` are the registers. `None` unless it is a
-    /// naturally aligned load or store of an integer register that the caller may make; the fault
-    /// is then the OS's. AMOs, floating point, vectors, and a hypervisor's loads from its guest are
+    /// naturally aligned load or store of an integer register that the caller may make; the OS then
+    /// gets the fault. AMOs, floating point, vectors, and a hypervisor's loads from its guest are
     /// not supported.
     pub fn of(
         fault: &Fault,

@@ -8,7 +8,7 @@ mod hstatus {
     pub(super) const SPVP: u64 = 1 << 8;
 }
 
-/// CSRs with which machine mode is left, so that the OS handles an exception.
+/// Values of the CSRs for the return from machine mode to the OS's exception handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirected {
     /// `mepc`.
