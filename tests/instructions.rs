@@ -143,7 +143,6 @@ fn prepare() -> anyhow::Result<(BenchOptions, tempfile::TempDir)> {
         folder: folder.path().to_owned(),
         rounds: 1,
         quick: false,
-        data_mib: 0,
         test_kernel,
         sealed_mib: 0,
         sizes: Vec::new(),

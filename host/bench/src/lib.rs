@@ -11,7 +11,6 @@ pub mod energy;
 pub mod host;
 pub mod instructions;
 pub mod irqs_off;
-mod load;
 mod not_measured;
 pub mod report;
 mod resample;
@@ -22,7 +21,6 @@ mod start;
 pub mod table;
 pub mod targets;
 
-pub use load::{Load, LoadRound};
 pub use not_measured::NotMeasured;
 pub use seal::{Cycle, Pair, Sealing};
 pub use start::{OPENSBI, Start};
@@ -46,8 +44,6 @@ pub struct BenchOptions {
     pub rounds: u32,
     /// Use fewer machines, for a short run.
     pub quick: bool,
-    /// MiB of random bytes in the machine's memory.
-    pub data_mib: u32,
     /// The kernel that is the guest when sealing is measured.
     pub test_kernel: PathBuf,
     /// MiB of that guest's memory that are in use.
@@ -63,8 +59,6 @@ pub struct BenchOptions {
 pub enum Part {
     /// Instructions from power-on to the next stage, compared with OpenSBI's.
     Start,
-    /// The bandwidth of a wake's load, compared with a plain read's.
-    Load,
     /// The cost of sealing, compared with plain images and with the cipher alone.
     Seal,
     /// Instructions of a start, a sleep and a wake, as in the performance check.
@@ -87,10 +81,6 @@ pub fn measure(
         Part::Start => {
             tell("counting instructions from power-on to the next stage");
             results.start = start::measure(options)?;
-        }
-        Part::Load => {
-            tell("measuring the bandwidth of a wake's load");
-            results.load = Some(load::measure(options, tell)?);
         }
         Part::Seal => {
             tell("measuring the cost of sealing");

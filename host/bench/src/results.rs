@@ -13,14 +13,15 @@ use crate::compare::Comparison;
 use crate::host::Environment;
 use crate::instructions::Count;
 use crate::targets::{Target, targets};
-use crate::{Load, NotMeasured, Sealing, Start};
+use crate::{NotMeasured, Sealing, Start};
 
 /// Identifies the file's format.
 pub const SCHEMA: &str = "poorwill-bench";
 
 /// The version of the format. It rises when a field is removed or changes its meaning. A new field
-/// has a default value, and does not change the version.
-pub const SCHEMA_VERSION: u32 = 1;
+/// has a default value, and does not change the version. Version 1 also had the field `load`. It is
+/// read, too: its other fields are the same.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// All figures of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,9 +32,6 @@ pub struct Results {
     /// Power-on to the next stage, compared with OpenSBI.
     #[serde(default)]
     pub start: Vec<Start>,
-    /// The load of a wake, compared with a plain read.
-    #[serde(default)]
-    pub load: Option<Load>,
     /// The cost of sealing.
     #[serde(default)]
     pub seal: Vec<Sealing>,
@@ -63,7 +61,7 @@ pub enum ResultsError {
     Write { file: PathBuf, reason: io::Error },
     #[error("{file} is not a result of `poorwill bench`: {reason}", file = .file.display())]
     Malformed { file: PathBuf, reason: String },
-    #[error("{file} has schema version {found}, and this command reads {SCHEMA_VERSION}: \
+    #[error("{file} has schema version {found}, and this command reads 1 to {SCHEMA_VERSION}: \
              measure again, or use the `poorwill` that wrote it", file = .file.display())]
     Version { file: PathBuf, found: u32 },
 }
@@ -84,7 +82,6 @@ impl Results {
             schema_version: SCHEMA_VERSION,
             environment,
             start: Vec::new(),
-            load: None,
             seal: Vec::new(),
             instructions: Vec::new(),
             compare: None,
@@ -104,7 +101,6 @@ impl Results {
         or(&mut self.start, others.start);
         or(&mut self.seal, others.seal);
         or(&mut self.instructions, others.instructions);
-        self.load = self.load.take().or(others.load);
         self.compare = self.compare.take().or(others.compare);
         self.appliance = self.appliance.take().or(others.appliance);
         self.conclude();
@@ -151,7 +147,7 @@ impl Results {
         if head.schema != SCHEMA {
             return Err(malformed(format!("its schema is {:?}", head.schema)));
         }
-        if head.schema_version != SCHEMA_VERSION {
+        if !(1..=SCHEMA_VERSION).contains(&head.schema_version) {
             return Err(ResultsError::Version {
                 file: file.to_owned(),
                 found: head.schema_version,
@@ -228,7 +224,7 @@ mod tests {
         let newer = parse(r#"{"schema": "poorwill-bench", "schema_version": 9, "more": 1}"#);
         let newer = newer.unwrap_err().to_string();
         assert!(
-            newer.contains("version 9") && newer.contains("reads 1"),
+            newer.contains("version 9") && newer.contains("reads 1 to 2"),
             "{newer}"
         );
         assert!(matches!(parse("{"), Err(ResultsError::Malformed { .. })));

@@ -18,7 +18,7 @@ use poorwill_machine::{Disk, Machine, PowerOn, Qemu};
 use serde::{Deserialize, Serialize};
 
 use crate::BenchOptions;
-use crate::load::bandwidth;
+use crate::compare::rate;
 use crate::spread::Spread;
 
 /// The machines' numbers of harts.
@@ -139,7 +139,7 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
             let pair = bench(options.sealed_mib, false).pair(round % 2 == 0)?;
             tell(&format!(
                 "{harts} harts, round {round}: sealed loaded at {:.0} MB/s, {:.2} of the cipher alone",
-                bandwidth(pair.sealed.bytes, pair.sealed.load / 1000.0),
+                rate(pair.sealed.bytes, pair.sealed.load / 1000.0),
                 pair.cipher_ratio()
             ));
             timed.push(pair);

@@ -12,7 +12,7 @@ use poorwill_bench::results::Results;
 use poorwill_bench::spread::{Spread, seconds};
 use poorwill_bench::table::table;
 use poorwill_bench::targets::Target;
-use poorwill_bench::{BenchOptions, Load, NotMeasured, Pair, Part, Sealing, Start, host};
+use poorwill_bench::{BenchOptions, NotMeasured, Pair, Part, Sealing, Start, host};
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{interrupt, paths};
 
@@ -21,8 +21,7 @@ use crate::work_folder::work_folder;
 
 /// Measure the firmware and its competitors, in one run.
 ///
-/// The parts: instructions from power-on to the next stage, compared with OpenSBI; the bandwidth of
-/// a wake's load, compared with a plain read of the same bytes from the same disk; sleeps and wakes
+/// The parts: instructions from power-on to the next stage, compared with OpenSBI; sleeps and wakes
 /// with sealed images, compared with plain ones and the cipher alone; sleeps and wakes of Debian
 /// machines, compared with cold boots, Linux's hibernation, QEMU's own save and restore, and plain
 /// copies; an appliance's snapshot, compared with its cold boot and hibernation.
@@ -38,8 +37,8 @@ If a figure cannot be measured, its reason is shown, and the others are measured
 
 Exit status: 0 measured, 1 a part failed or could not be measured at all, 2 wrong usage.")]
 pub(crate) struct Bench {
-    /// The parts to measure [default: all except load, which compare includes, and snapshot; with
-    /// --quick start, instructions and compare]
+    /// The parts to measure [default: all except snapshot; with --quick start, instructions and
+    /// compare]
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
     /// Use fewer machines and rounds, in less than five minutes
@@ -48,9 +47,6 @@ pub(crate) struct Bench {
     /// Measurements of each figure [default: 5; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// load: MiB of random bytes in the machine's memory
-    #[arg(long, value_name = "MIB", default_value_t = 384, value_parser = clap::value_parser!(u32).range(16..=640))]
-    data: u32,
     /// seal: MiB of memory in use
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(16..=2048))]
     sealed: u32,
@@ -150,7 +146,7 @@ impl Bench {
         if any(&[Part::Start]) {
             paths::readable("OpenSBI", poorwill_bench::OPENSBI.as_ref())?;
         }
-        if any(&[Part::Load, Part::Compare, Part::Snapshot]) {
+        if any(&[Part::Compare, Part::Snapshot]) {
             paths::Guest::find(paths::Kernel::Stock)?;
         }
         let test_kernel = match any(&[Part::Seal, Part::Instructions]) {
@@ -162,7 +158,6 @@ impl Bench {
             folder: folder.to_owned(),
             rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }),
             quick: self.quick,
-            data_mib: self.data,
             test_kernel,
             sealed_mib: self.sealed,
             sizes: self.sizes()?,
@@ -201,9 +196,6 @@ fn print_all(results: &Results) {
     }
     if !results.instructions.is_empty() {
         print_instructions(&results.instructions);
-    }
-    if let Some(load) = &results.load {
-        print_load(load);
     }
     if !results.seal.is_empty() {
         print_sealing(&results.seal);
@@ -298,21 +290,6 @@ fn print_starts(starts: &[Start]) {
             start.ratio()
         );
     }
-}
-
-fn print_load(load: &Load) {
-    println!("A wake's load, relative to a plain read of the same disk (1 is the limit):");
-    for round in &load.rounds {
-        println!(
-            "  {:>4} MB in {:>4} ms, read {:>4} MB in {:>4} ms, ratio {:.2}",
-            round.loaded_bytes / 1_000_000,
-            round.load_ms,
-            round.read_bytes / 1_000_000,
-            round.read_ms,
-            round.ratio()
-        );
-    }
-    println!("  median ratio {:.2}", load.ratio());
 }
 
 fn print_sealing(sealing: &[Sealing]) {
