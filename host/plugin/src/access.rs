@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_uint, c_void};
 
 use crate::cache::{Cache, LINE_BYTES, Visible};
 use crate::ending::guest_power_off;
-use crate::memory::Ram;
+use crate::memory::{RAM_BASE, Ram};
 use crate::model::{Guard, Model};
 use crate::options::SignalWhen;
 use crate::qemu::interface::Place;
@@ -73,7 +73,7 @@ fn device(session: &Session, access: Access, place: Place) {
             Some(_) | None => None,
         };
         if let Some(address) = line {
-            flush(session, &mut model, address, |cache, line| {
+            flush(&mut model, address, |cache, line| {
                 cache.flush_by_register(access.hart, line);
             });
         }
@@ -96,7 +96,7 @@ fn memory(session: &Session, access: Access, place: Place) {
     let (_, start) = split(place.address);
     let first = bytes.min(LINE_BYTES - start);
     let mut model = session.model();
-    part(session, &mut model, access, place.address, first);
+    part(&mut model, access, place.address, first);
     if first == bytes {
         return;
     }
@@ -112,11 +112,11 @@ fn memory(session: &Session, access: Access, place: Place) {
     } else {
         next
     };
-    part(session, &mut model, access, next, bytes - first);
+    part(&mut model, access, next, bytes - first);
 }
 
-fn part(session: &Session, model: &mut Guard<'_>, access: Access, address: u64, bytes: usize) {
-    let Some(line) = line(session, model, address) else {
+fn part(model: &mut Guard<'_>, access: Access, address: u64, bytes: usize) {
+    let Some(line) = line(model, address) else {
         return;
     };
     let Some(cache) = &mut model.cache else {
@@ -137,20 +137,15 @@ fn split(address: u64) -> (u64, usize) {
 }
 
 /// The number of the RAM's line at a physical address; `None`: it is not RAM.
-fn line(session: &Session, model: &Model, address: u64) -> Option<u32> {
-    let offset = address.checked_sub(session.options.base)?;
+fn line(model: &Model, address: u64) -> Option<u32> {
+    let offset = address.checked_sub(RAM_BASE)?;
     let line = u32::try_from(offset / LINE_BYTES as u64).ok()?;
     let lines = model.cache.as_ref()?.visible().lines();
     ((line as usize) < lines).then_some(line)
 }
 
-fn flush(
-    session: &Session,
-    model: &mut Guard<'_>,
-    address: u64,
-    by: impl FnOnce(&mut Cache<Ram>, u32),
-) {
-    if let Some(line) = line(session, model, address)
+fn flush(model: &mut Guard<'_>, address: u64, by: impl FnOnce(&mut Cache<Ram>, u32)) {
+    if let Some(line) = line(model, address)
         && let Some(cache) = &mut model.cache
     {
         by(cache, line);
@@ -182,7 +177,7 @@ pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
         session.internals.physical(session.cpu(hart), value)
     };
     if let Some(address) = address {
-        flush(session, &mut session.model(), address, |cache, line| {
+        flush(&mut session.model(), address, |cache, line| {
             cache.flush_line(hart, line);
         });
     }

@@ -38,7 +38,7 @@ pub(crate) fn qemu_ended(session: &Session) {
 fn take_power(session: &Session, end: End, hart: Option<usize>) {
     let counters = session.counters();
     let mut model = session.model();
-    model.end(end, hart, &counters, || session.is_kept());
+    model.end(end, hart, &counters);
 }
 
 /// Writes the report, and removes the control socket.

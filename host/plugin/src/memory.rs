@@ -12,6 +12,9 @@ use thiserror::Error;
 
 use crate::cache::{LINE_BYTES, Line, Visible};
 
+/// Physical address of the `virt` board's RAM.
+pub(crate) const RAM_BASE: u64 = 0x8000_0000;
+
 /// Words in a line.
 const WORDS: usize = LINE_BYTES / size_of::<u64>();
 

@@ -4,7 +4,7 @@ use std::sync::MutexGuard;
 
 use crate::cache::Cache;
 use crate::deaf::Deaf;
-use crate::memory::Ram;
+use crate::memory::{RAM_BASE, Ram};
 use crate::options::{Code, Loads, Options, SignalWhen};
 use crate::qemu::counters::Counter;
 use crate::report::{Cause, End, Hart, Lines, Mark, Report, Signal};
@@ -54,7 +54,6 @@ pub(crate) struct Model {
     /// The hart whose interrupts are delayed.
     deaf: Option<Deaf>,
     harts: usize,
-    base: u64,
     raised: Option<Raised>,
     /// For each hart, its cycle and instruction counters minus its executed instructions. The
     /// hart's writes to the counters cause the difference.
@@ -85,7 +84,6 @@ impl Model {
             unknown_accesses: 0,
             deaf: options.deaf.map(|(hart, lasts)| Deaf::new(hart, lasts)),
             harts,
-            base: options.base,
             raised: None,
             ahead: vec![[0; 2]; harts],
             devices: vec![DeviceAccesses::default(); harts],
@@ -201,15 +199,9 @@ impl Model {
         });
     }
 
-    /// Ends the power, once: dirty lines are lost unless `keep` returns true, and the report is
-    /// made. `hart` switched the power off, if it is given.
-    pub(crate) fn end(
-        &mut self,
-        end: End,
-        hart: Option<usize>,
-        counters: &[u64],
-        keep: impl FnMut() -> bool,
-    ) {
+    /// Ends the power, once: dirty lines are lost, and the report is made. `hart` switched the power
+    /// off, if it is given.
+    pub(crate) fn end(&mut self, end: End, hart: Option<usize>, counters: &[u64]) {
         if self.has_ended() {
             return;
         }
@@ -219,7 +211,7 @@ impl Model {
             .collect();
         let lines = self.cache.take().map(|cache| {
             let counts = cache.counts();
-            let lost = cache.power_off(keep);
+            let lost = cache.power_off();
             for (hart, lost) in harts.iter_mut().zip(&lost.by_hart) {
                 hart.lost = *lost;
             }
@@ -227,16 +219,13 @@ impl Model {
             Lines {
                 lost: lost.lines.len() as u64,
                 unchanged: lost.unchanged,
-                kept: lost.kept,
                 device_written: lost.device_written,
                 device_writes: counts.device_writes,
                 flushed_by_line: counts.by_line,
                 flushed_by_register: counts.by_register,
                 flushed_all: counts.all,
                 displaced: counts.displaced,
-                lost_addresses: shown
-                    .map(|line| self.base + u64::from(*line) * 64)
-                    .collect(),
+                lost_addresses: shown.map(|line| RAM_BASE + u64::from(*line) * 64).collect(),
             }
         });
         self.report = Some(Report {
@@ -285,8 +274,8 @@ mod tests {
         model.device_access(0, true);
         model.device_access(1, false);
         model.mark(1, 7, FULL + 13);
-        model.end(End::HoldUp, None, &[FULL + 20, FULL + 50], || false);
-        model.end(End::PowerOff, None, &[FULL, FULL], || false);
+        model.end(End::HoldUp, None, &[FULL + 20, FULL + 50]);
+        model.end(End::PowerOff, None, &[FULL, FULL]);
         model.mark(1, 8, FULL + 60);
         let report = model.report().expect("it has ended");
         assert_eq!(report.end, End::HoldUp);
@@ -305,7 +294,7 @@ mod tests {
     fn without_the_time_base_counters_are_instructions() {
         let mut model = model(&["time=off"]);
         model.mark(0, 1, 12);
-        model.end(End::PowerOff, Some(0), &[20, 30], || false);
+        model.end(End::PowerOff, Some(0), &[20, 30]);
         let report = model.report().expect("it has ended");
         assert_eq!((report.time, report.marks[0].time), (None, None));
         assert_eq!(report.marks[0].instructions, 12);

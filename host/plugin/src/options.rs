@@ -52,8 +52,6 @@ pub struct Options {
     /// `ram`: the file of the machine's RAM (`memory-backend-file,share=on`). Without it there are
     /// no caches.
     pub ram: Option<PathBuf>,
-    /// `base`: physical address of the RAM.
-    pub base: u64,
     /// `l1`, `ways`: size of each hart's cache.
     pub geometry: Geometry,
     /// `flush-register`: address of a block with the registers `Flush64` (+0x200) and `Flush32`
@@ -76,10 +74,6 @@ pub struct Options {
     /// end of the power. If an instruction or the socket raises the power-fail line, the power ends
     /// at the end of a window, up to 1000 later.
     pub hold_up: Option<u64>,
-    /// `seed`: start value of the random choice of kept lines.
-    pub seed: u64,
-    /// `keep`: per cent of dirty lines that reach memory in spite of the power's end, 0 to 100.
-    pub keep: u8,
     /// `loads`: when the plugin models loads.
     pub loads: Loads,
     /// `disks=lose`: QEMU exits at once when the machine switches its power off. Writes that a disk
@@ -139,7 +133,6 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             ram: None,
-            base: 0x8000_0000,
             geometry: Geometry::default(),
             flush_register: None,
             irq: 60,
@@ -148,8 +141,6 @@ impl Default for Options {
             again: None,
             deaf: None,
             hold_up: None,
-            seed: 1,
-            keep: 0,
             loads: Loads::default(),
             loses_unflushed: false,
             time: true,
@@ -183,7 +174,6 @@ impl Options {
     fn set(&mut self, parts: &mut Parts, argument: &Argument<'_>) -> Result<(), OptionError> {
         match argument.key {
             "ram" => self.ram = Some(argument.path()?),
-            "base" => self.base = argument.number()?,
             "l1" => parts.l1 = Some(argument.within(0..=1 << 30, "bytes, up to 1 GiB")?),
             "ways" => parts.ways = Some(argument.within(0..=1 << 16, "a number up to 65536")?),
             "flush-register" => self.flush_register = Some(argument.number()?),
@@ -198,8 +188,6 @@ impl Options {
             "deaf" => parts.deaf = Some(argument.within(0..=511, "a hart, 0 to 511")?),
             "deaf-for" => parts.deaf_for = Some(argument.positive()?),
             "hold-up" => self.hold_up = Some(argument.positive()?),
-            "seed" => self.seed = argument.number()?,
-            "keep" => self.keep = argument.within(0..=100, "per cent, 0 to 100")?,
             "loads" => self.loads = argument.loads()?,
             "disks" => self.loses_unflushed = argument.loses()?,
             "time" => self.time = argument.switch()?,
@@ -280,9 +268,7 @@ impl Options {
             ("hold-up", self.time, "time=on"),
             ("l1", self.ram.is_some(), "ram"),
             ("ways", self.ram.is_some(), "ram"),
-            ("base", self.ram.is_some(), "ram"),
             ("flush-register", self.ram.is_some(), "ram"),
-            ("keep", self.ram.is_some(), "ram"),
         ];
         for (key, holds, needed) in rules {
             if given.contains(&key) && !holds {
@@ -311,7 +297,6 @@ mod tests {
     fn every_option_is_read() {
         let options = Options::parse([
             "ram=/tmp/ram",
-            "base=0x40000000",
             "l1=32768",
             "ways=8",
             "flush-register=0x2010000",
@@ -324,8 +309,6 @@ mod tests {
             "deaf=1",
             "deaf-for=300",
             "hold-up=100000",
-            "seed=9",
-            "keep=50",
             "loads=always",
             "disks=lose",
             "time=on",
@@ -336,7 +319,6 @@ mod tests {
         .expect("all are right");
         let expected = Options {
             ram: Some("/tmp/ram".into()),
-            base: 0x4000_0000,
             geometry: Geometry::new(32768, 8).expect("a cache"),
             flush_register: Some(0x201_0000),
             irq: 61,
@@ -351,8 +333,6 @@ mod tests {
             }),
             deaf: Some((1, 300)),
             hold_up: Some(100_000),
-            seed: 9,
-            keep: 50,
             loads: Loads::Always,
             loses_unflushed: true,
             time: true,
@@ -367,7 +347,7 @@ mod tests {
     fn what_cannot_be_is_refused_by_name() {
         assert_eq!(error(&["rma=x"]), "there is no option `rma`");
         assert_eq!(error(&["time"]), "`time` has no value: write key=value");
-        assert_eq!(error(&["seed=1", "seed=2"]), "`seed` is given twice");
+        assert_eq!(error(&["irq=1", "irq=2"]), "`irq` is given twice");
         assert_eq!(error(&["time=1"]), "`time=1`: give on or off");
         assert_eq!(error(&["irq=0"]), "`irq=0`: give a source from 1 to 1023");
         assert_eq!(
@@ -375,12 +355,8 @@ mod tests {
             "`irq=1024`: give a source from 1 to 1023"
         );
         assert_eq!(
-            error(&["keep=101", "ram=a"]),
-            "`keep=101`: give per cent, 0 to 100"
-        );
-        assert_eq!(
-            error(&["seed=-1"]),
-            "`seed=-1`: give a number (decimal, or hexadecimal with 0x)"
+            error(&["signal-from=-1"]),
+            "`signal-from=-1`: give a number (decimal, or hexadecimal with 0x)"
         );
     }
 
@@ -413,7 +389,7 @@ mod tests {
             "`deaf-for` needs deaf"
         );
         assert_eq!(error(&["deaf=1", "deaf-for=1"]), "`deaf` needs a signal");
-        assert_eq!(error(&["keep=50"]), "`keep` needs ram");
+        assert_eq!(error(&["l1=4096"]), "`l1` needs ram");
         assert!(error(&["signal-at=1", "signal-pc=1"]).contains("the only one of these three"));
         assert!(error(&["signal-pc=1", "signal-store=1"]).contains("the only one of these three"));
         assert!(error(&["ram=a", "l1=100"]).contains("100"));

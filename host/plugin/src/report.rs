@@ -55,8 +55,6 @@ pub struct Lines {
     pub lost: u64,
     /// Lost lines that memory already had with the same contents.
     pub unchanged: u64,
-    /// Dirty lines that reached memory by the random choice (`keep`).
-    pub kept: u64,
     /// Dirty lines that counted as written back by a device's write.
     pub device_written: u64,
     /// Stores to a dirty line after a device had written to it.

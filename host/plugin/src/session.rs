@@ -1,7 +1,7 @@
 //! The plugin after its start: its options, its access to QEMU, and its model.
 
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use crate::model::{Guard, Model};
@@ -34,8 +34,6 @@ pub(crate) struct Session {
     pub(crate) registers: OnceLock<Registers>,
     /// The power-fail line, once the machine has an interrupt controller.
     pub(crate) line: OnceLock<Irq>,
-    /// The state of the random choice of kept lines.
-    random: AtomicU64,
 }
 
 impl Session {
@@ -48,7 +46,6 @@ impl Session {
         harts: usize,
     ) -> Self {
         Session {
-            random: AtomicU64::new(options.seed),
             options,
             qemu,
             internals,
@@ -115,19 +112,6 @@ impl Session {
     pub(crate) fn counters(&self) -> Vec<u64> {
         let harts = 0..self.harts;
         harts.map(|hart| self.qemu.read_counter(hart)).collect()
-    }
-
-    /// Whether the next dirty line reaches memory in spite of the power's end (`keep`). The choice
-    /// is random.
-    pub(crate) fn is_kept(&self) -> bool {
-        // SplitMix64.
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let before = self.random.fetch_add(STEP, Ordering::Relaxed);
-        let mut mixed = before.wrapping_add(STEP);
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        mixed % 100 < u64::from(self.options.keep)
     }
 }
 

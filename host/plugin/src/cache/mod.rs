@@ -62,8 +62,6 @@ pub struct Lost {
     pub by_hart: Vec<u64>,
     /// Lost lines that memory already had with the same contents.
     pub unchanged: u64,
-    /// Dirty lines that reached memory by the random choice (`keep`).
-    pub kept: u64,
     /// Dirty lines that counted as written back by a device's write.
     pub device_written: u64,
     /// Numbers of the lost lines.
@@ -303,8 +301,8 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// Ends the power: each dirty line gets memory's contents, unless `keep` returns true for it.
-    pub fn power_off(self, mut keep: impl FnMut() -> bool) -> Lost {
+    /// Ends the power: each dirty line gets memory's contents.
+    pub fn power_off(self) -> Lost {
         let mut lost = Lost::default();
         for cache in &self.harts {
             let mut own = 0;
@@ -313,8 +311,6 @@ impl<V: Visible> Cache<V> {
                 let before = self.memory(line);
                 if differs_by_device(&now, latest) {
                     lost.device_written += 1;
-                } else if keep() {
-                    lost.kept += 1;
                 } else {
                     self.visible.write(line, &before);
                     lost.unchanged += u64::from(now == before);

@@ -66,28 +66,6 @@ fn without_the_fence_all_is_lost() {
 }
 
 #[test]
-fn a_share_of_dirty_lines_can_reach_memory_all_the_same() {
-    if !is_ready() {
-        return;
-    }
-    let source = "store 128\n off\n sleep";
-    let kept = |arguments: &str| {
-        let ended = Machine::new(source).run(arguments);
-        let lines = ended.report(0).lines.clone().expect("caches");
-        assert_eq!(lines.kept + lines.lost, 128);
-        let new = (0..128).filter(|line| ended.line(*line) == 1);
-        let new: Vec<_> = new.collect();
-        assert_eq!(new.len() as u64, lines.kept);
-        new
-    };
-    let first = kept("keep=50,seed=1");
-    assert!((30..98).contains(&first.len()), "{}", first.len());
-    assert_eq!(first, kept("keep=50,seed=1"));
-    assert_ne!(first, kept("keep=50,seed=2"));
-    assert_eq!(kept("keep=100").len(), 128);
-}
-
-#[test]
 fn a_full_cache_displaces_and_so_does_reading_once_loads_are_seen() {
     if !is_ready() {
         return;
