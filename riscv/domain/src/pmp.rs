@@ -4,7 +4,8 @@
 //! The plan is data, computed from open and closed ranges. It is complete before the first register
 //! is written. A plan that the hart's PMP cannot hold is an error; no entry is left out.
 //!
-//! The lowest entry that matches decides. So read-only ranges come first. After them comes the
+//! The lowest entry that matches decides. So read-only ranges come first, then registers, which
+//! are open for reads and writes alone. After them comes the
 //! shorter of two lists: a deny list (closed ranges, then one entry that opens all other
 //! addresses), or an allow list (open ranges; no match means no access). A range takes a pair of
 //! registers (TOR: start and end address). If no more entries are needed, it takes one for each

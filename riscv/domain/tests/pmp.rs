@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 const PAGE: u64 = 4096;
 const READ: u8 = 0b001;
+const READ_WRITE: u8 = 0b011;
 const ALL: u8 = 0b111;
 
 /// What S-mode may do with the byte at `address`: the rules of the privileged
@@ -103,6 +104,7 @@ fn virt<'a>() -> Wanted<'a> {
         closed: &FIRMWARE,
         memory: &MEMORY,
         devices: &[EVERYWHERE],
+        registers: &[],
     }
 }
 
@@ -155,6 +157,7 @@ fn more_entries_than_there_can_be_are_refused() {
         closed: &closed,
         memory: &[],
         devices: &[EVERYWHERE],
+        registers: &[],
     };
     // One less than 61: the first allowed range begins at zero and needs no base.
     assert!(PmpPlan::new(&wanted, pmp(64)).is_ok());
@@ -192,6 +195,7 @@ fn few_grants_are_an_allow_list() {
         closed: &[pages(0, 16), pages(100, 3), pages(200, 3), pages(300, 3)],
         memory: &[pages(1 << 10, 1 << 10)],
         devices: &[pages(16, 1)],
+        registers: &[],
     };
     let plan = PmpPlan::new(&wanted, pmp(16)).expect("a plan");
     assert_eq!(plan.entries().len(), 2);
@@ -210,6 +214,7 @@ fn what_is_only_wished_is_left_open_before_anything_is_refused() {
         closed: &closed,
         memory: &[],
         devices: &[EVERYWHERE],
+        registers: &[],
     };
     let (all, has_wished) = PmpPlan::best(&wanted, FIRMWARE.len(), pmp(MAX_ENTRIES)).unwrap();
     assert!(has_wished);
@@ -236,6 +241,7 @@ fn what_is_only_wished_closes_nothing_that_lies_beside() {
         closed: &closed,
         memory: &[],
         devices: &[EVERYWHERE],
+        registers: &[],
     };
     for (granularity_bits, is_closed) in [(2, true), (12, true), (13, false), (16, false)] {
         let pmp = Pmp {
@@ -257,6 +263,7 @@ fn entries_are_saved_where_ranges_touch_and_where_one_begins_at_zero() {
         closed: &[],
         memory: &[],
         devices: &[],
+        registers: &[],
     };
     let entries = |wanted| PmpPlan::new(&wanted, pmp(16)).map(|plan| plan.entries().len());
     let touching = [pages(2, 1), pages(3, 1), pages(0, 2)];
@@ -307,6 +314,7 @@ fn a_granularity_that_is_too_coarse_is_refused() {
         closed: &[pages(1, 1)],
         memory: &[pages(2, 14)],
         devices: &[],
+        registers: &[],
     };
     let pmp = |granularity_bits| Pmp {
         entries: 16,
@@ -354,6 +362,7 @@ fn contradictions_and_impossible_addresses_are_refused() {
     };
     let wanted = Wanted {
         devices: &[whole],
+        registers: &[],
         ..virt()
     };
     assert_eq!(
@@ -430,6 +439,7 @@ fn places(wanted: &Wanted<'_>, unit: u64) -> Vec<u64> {
         wanted.closed,
         wanted.memory,
         wanted.devices,
+        wanted.registers,
     ];
     let edges = all
         .into_iter()
@@ -466,12 +476,14 @@ fn check(wanted: &Wanted<'_>, entries: &[Entry], unit: u64) -> Result<(), TestCa
             .iter()
             .any(|range| range.length() > 0 && range.overlaps(&unit_of));
         let in_open = lies_in(wanted.memory, place) || lies_in(wanted.devices, place);
-        let whole_unit_open = (0..unit / (PAGE / 2)).all(|half| {
-            let half = unit_of.start + half * (PAGE / 2);
-            lies_in(wanted.memory, half) || lies_in(wanted.devices, half)
-        });
+        let halves = || (0..unit / (PAGE / 2)).map(|half| unit_of.start + half * (PAGE / 2));
+        let whole_unit_open =
+            halves().all(|half| lies_in(wanted.memory, half) || lies_in(wanted.devices, half));
+        let is_of_registers = halves().all(|half| lies_in(wanted.registers, half));
         if lies_in(wanted.readable, place) {
             prop_assert_eq!(seen, READ, "{:#x} is to be read only", place);
+        } else if is_of_registers && !closed_near {
+            prop_assert_eq!(seen, READ_WRITE, "{:#x} is to be registers", place);
         } else if lies_in(wanted.closed, place) || !in_open {
             prop_assert_eq!(seen, 0, "{:#x} is to be closed", place);
         } else if lies_in(wanted.memory, place) || (whole_unit_open && !closed_near) {
@@ -492,10 +504,11 @@ proptest! {
         closed in some_ranges(6),
         memory in page_ranges(3),
         devices in devices(),
+        registers in prop_oneof![2 => Just(vec![]), 1 => some_ranges(3)],
         entries in prop_oneof![Just(8_usize), Just(16), Just(64)],
         granularity_bits in prop_oneof![3 => Just(2_u32), 1 => Just(12), 1 => Just(13), 1 => Just(15)],
     ) {
-        let wanted = Wanted { readable: &readable, closed: &closed, memory: &memory, devices: &devices };
+        let wanted = Wanted { readable: &readable, closed: &closed, memory: &memory, devices: &devices, registers: &registers };
         let unit_bits = granularity_bits.max(12);
         match PmpPlan::new(&wanted, Pmp { entries, granularity_bits }) {
             Ok(plan) => {
@@ -521,8 +534,10 @@ proptest! {
             }
             Err(PlanError::Contradiction { start, end }) => {
                 let range = PhysRange { start, end };
-                prop_assert!(memory.contains(&range));
-                prop_assert!(readable.iter().chain(&closed).any(|other| other.length() > 0 && other.overlaps(&range)));
+                let meets = |others: &[PhysRange]| others.iter().any(|other| other.length() > 0 && other.overlaps(&range));
+                let is_memory = memory.contains(&range) && (meets(&readable) || meets(&closed));
+                let is_registers = meets(&registers) && (meets(&memory) || meets(&devices));
+                prop_assert!(is_memory || is_registers);
             }
             Err(error) => prop_assert!(false, "{error}"),
         }

@@ -56,6 +56,7 @@ fn plan(closed: &[PhysRange]) -> PmpPlan {
         closed,
         memory: &[PhysRange::new(0x8020_0000, 0x1000_0000)],
         devices: &[PhysRange::new(0, 1 << 56)],
+        registers: &[],
     };
     PmpPlan::new(
         &wanted,

@@ -38,6 +38,8 @@ pub enum Access {
     None,
     /// Read.
     Read,
+    /// Read and write.
+    ReadWrite,
     /// Read, write and execute.
     All,
 }
@@ -47,6 +49,7 @@ impl Access {
         match self {
             Access::None => 0,
             Access::Read => config::READ,
+            Access::ReadWrite => config::READ | config::WRITE,
             Access::All => config::READ | config::WRITE | config::EXECUTE,
         }
     }

@@ -22,6 +22,9 @@ pub struct Wanted<'a> {
     pub memory: &'a [PhysRange],
     /// Addresses of devices: open, except for pages that contain closed addresses.
     pub devices: &'a [PhysRange],
+    /// Registers: S and U mode may read and write them, but not execute there, except for pages
+    /// that contain closed addresses.
+    pub registers: &'a [PhysRange],
 }
 
 /// Why a plan cannot be made or does not fit a hart.
@@ -44,7 +47,7 @@ pub enum PlanError {
         end: u64,
     },
     #[error(
-        "conflicting PMP rules for {start:#x} to {end:#x}: open as the OS's memory, but also closed or read-only"
+        "conflicting PMP rules for {start:#x} to {end:#x}: open as the OS's memory, but also closed, read-only or registers"
     )]
     Contradiction {
         start: u64,
@@ -176,21 +179,24 @@ impl PmpPlan {
     }
 }
 
-/// Read-only and open ranges in whole units, ascending.
+/// Read-only, read-write and open ranges in whole units, ascending.
 struct Layers {
     readable: Ranges,
+    registers: Ranges,
     open: Ranges,
 }
 
 impl Layers {
     fn new(wanted: &Wanted<'_>, granularity_bits: u32, unit_bits: u32) -> Result<Self, PlanError> {
-        let [readable, closed, memory, devices] = [
-            wanted.readable,
-            wanted.closed,
-            wanted.memory,
-            wanted.devices,
-        ];
-        for range in [readable, closed, memory, devices].into_iter().flatten() {
+        let Wanted {
+            readable,
+            closed,
+            memory,
+            devices,
+            registers,
+        } = *wanted;
+        let all = [readable, closed, memory, devices, registers];
+        for range in all.into_iter().flatten() {
             if range.end > ALL_ADDRESSES.end {
                 return Err(PlanError::Address(range.end - 1));
             }
@@ -219,13 +225,26 @@ impl Layers {
                 return Err(too_coarse(*range));
             }
         }
-        Ok(Layers { readable, open })
+        let registers = Ranges::union(registers.iter().copied())?;
+        let registers = registers.shrunk(unit_bits)?.without(&closed)?;
+        if let Some(range) = registers.iter().find(|range| open.overlap(*range)) {
+            return Err(PlanError::Contradiction {
+                start: range.start,
+                end: range.end,
+            });
+        }
+        Ok(Layers {
+            readable,
+            registers,
+            open,
+        })
     }
 
     /// A list that closes some ranges and opens all others.
     fn deny_list(&self) -> Result<Draft, PlanError> {
         let mut draft = Draft::default();
         draft.cover(&self.readable, Access::Read);
+        draft.cover(&self.registers, Access::ReadWrite);
         draft.cover(&self.open.complement()?, Access::None);
         draft.push(Entry::everything(Access::All));
         Ok(draft)
@@ -235,6 +254,7 @@ impl Layers {
     fn allow_list(&self) -> Draft {
         let mut draft = Draft::default();
         draft.cover(&self.readable, Access::Read);
+        draft.cover(&self.registers, Access::ReadWrite);
         draft.cover(&self.open, Access::All);
         draft
     }
