@@ -3,6 +3,9 @@ use poorwill_memory::{MemoryMap, PhysRange};
 
 use crate::harts::HartSet;
 
+/// Maximum number of domains of a machine.
+pub const MAX_DOMAINS: usize = 8;
+
 /// Maximum number of ranges of devices in a domain.
 pub const MAX_DEVICES: usize = 32;
 
@@ -21,6 +24,8 @@ pub struct Domain {
     pub flash: ArrayVec<PhysRange, MAX_FLASH>,
     /// Addresses of its devices. Machine mode's own ranges within them are closed.
     pub devices: ArrayVec<PhysRange, MAX_DEVICES>,
+    /// Registers of its devices: not executable, unlike `devices`.
+    pub registers: ArrayVec<PhysRange, MAX_DEVICES>,
     /// The program that starts first.
     pub next_stage: NextStage,
     /// Requests that it may make.

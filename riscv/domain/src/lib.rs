@@ -24,7 +24,7 @@ mod linux_image;
 pub mod pmp;
 
 pub use claims::{ClaimError, ClaimedBytes, CodeAddress};
-pub use domain::{Domain, MAX_DEVICES, MAX_FLASH, NextStage, Request, Rights};
+pub use domain::{Domain, MAX_DEVICES, MAX_DOMAINS, MAX_FLASH, NextStage, Request, Rights};
 pub use fence_range::{FencePages, FenceRange, MANY_PAGES};
 pub use fw_dynamic::{FwDynamic, FwDynamicError, TREE_GROWTH};
 pub use harts::{HartSelection, HartSet, HartSetError, MAX_DOMAIN_HARTS};

@@ -50,6 +50,7 @@ fn domain(ids: impl IntoIterator<Item = u64>) -> Domain {
         }]
         .into_iter()
         .collect(),
+        registers: <_>::default(),
         next_stage: NextStage {
             address: 0x8020_0000,
             tree: PhysRange::new(0x8800_0000, PAGE),

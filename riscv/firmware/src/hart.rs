@@ -18,12 +18,13 @@ use poorwill_hart::{
 use spin::Once;
 
 use crate::entry;
+use crate::platform::domain::{self, LiveDomain};
 use crate::platform::{platform, pmp, power_fail};
-use crate::remote_fence;
 
 #[derive(Debug)]
 pub(crate) struct Hart {
     pub(crate) description: devicetree::Hart,
+    domain: &'static LiveDomain,
     hsm: HsmCell,
     mailbox: Mailbox,
     ipi: Ipi,
@@ -37,11 +38,12 @@ static HARTS: Once<ArrayVec<Hart, MAX_HARTS>> = Once::new();
 ///
 /// # Safety
 ///
-/// They are the harts of this machine that can run the OS.
+/// They are the harts of this machine that can run the OS, and each has a domain.
 pub(crate) unsafe fn start(described: &[devicetree::Hart]) {
     HARTS.call_once(|| {
         let harts = described.iter().map(|description| Hart {
             description: *description,
+            domain: domain::of(description.id),
             hsm: HsmCell::new(),
             mailbox: Mailbox::new(),
             // SAFETY: passed on to the caller.
@@ -91,6 +93,10 @@ pub(crate) fn find(id: u64) -> Option<&'static Hart> {
 impl Hart {
     pub(crate) fn id(&self) -> u64 {
         self.description.id
+    }
+
+    pub(crate) fn domain(&self) -> &'static LiveDomain {
+        self.domain
     }
 
     pub(crate) fn state(&self) -> HsmState {
@@ -156,7 +162,7 @@ impl Hart {
         if let Some(line) = power_fail::line().filter(|_| self.is_first()) {
             line.start_hart();
         }
-        if let Err(error) = pmp::start_hart() {
+        if let Err(error) = pmp::start_hart(self.domain) {
             panic!("{error}");
         }
         own
@@ -255,7 +261,7 @@ impl ThisHart {
     pub(crate) fn take_requests(self) {
         let requests = self.0.mailbox.receive(&self.0.ipi);
         if requests.contains(Request::Fence) {
-            remote_fence::run_under_way();
+            self.domain().fences.run_under_way();
             self.0.mailbox.complete(Request::Fence);
         }
         if requests.contains(Request::SupervisorIpi) {
@@ -284,7 +290,7 @@ impl ThisHart {
     /// fence.
     pub(crate) fn serve_fence(self) {
         if self.0.mailbox.is_posted(Request::Fence) {
-            remote_fence::run_under_way();
+            self.domain().fences.run_under_way();
             self.0.mailbox.complete(Request::Fence);
         }
     }

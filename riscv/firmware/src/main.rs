@@ -41,7 +41,7 @@ use crate::entry::stack;
 use crate::hart::ThisHart;
 use crate::next_stage::NextStageError;
 use crate::platform::console::say;
-use crate::platform::{PlatformError, Started, domain, platform, power};
+use crate::platform::{PlatformError, Started, platform, power};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum BootError {
@@ -101,7 +101,7 @@ fn boot(
     let reason = sleep::wake(began, &stopped, no_cut);
     let reason = no_cut.map_or(reason, ColdBoot::Cut);
     say!("cold boot: {reason}");
-    let domain = domain::of(own.id());
+    let domain = own.domain();
     // SAFETY: the machine boots cold, and the tree was not read since the start.
     let resume = early(|| unsafe {
         next_stage::prepare(&next, platform(), domain, reason, cut::has_line())

@@ -1,4 +1,6 @@
-//! Remote fences: their effect on a hart, and the current one.
+//! Remote fences: their effect on a hart, and the current one of each domain.
+
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use poorwill_arch::fence;
 use poorwill_domain::{FencePages, FenceRange};
@@ -37,19 +39,42 @@ fn translations(range: FenceRange, space: Option<u64>) {
     }
 }
 
-/// The current fence; there is at most one.
-static UNDER_WAY: Mutex<Option<Fence>> = Mutex::new(None);
-
-/// Sets or clears the fence that harts must run. Only the hart with the turn (`sbi/rfence.rs`) may
-/// call this.
-pub(crate) fn set_under_way(fence: Option<Fence>) {
-    *UNDER_WAY.lock() = fence;
+/// The fences of a domain. One at a time is enough, and no domain waits for another's.
+#[derive(Debug)]
+pub(crate) struct Fences {
+    /// Held by the hart whose fence is current. A hart that waits for its turn serves requested
+    /// fences, so waiting harts never wait for each other.
+    turn: AtomicBool,
+    /// The current fence; there is at most one.
+    under_way: Mutex<Option<Fence>>,
 }
 
-/// Runs the current fence on the calling hart, on request.
-pub(crate) fn run_under_way() {
-    let fence = *UNDER_WAY.lock();
-    if let Some(fence) = fence {
-        fence.run();
+impl Fences {
+    pub(crate) const fn new() -> Self {
+        Fences {
+            turn: AtomicBool::new(false),
+            under_way: Mutex::new(None),
+        }
+    }
+
+    /// Makes `fence` the current one while `send` runs, which asks the harts for it. Calls
+    /// `while_waiting` until it is this hart's turn.
+    pub(crate) fn with(&self, fence: Fence, while_waiting: impl Fn(), send: impl FnOnce()) {
+        while self.turn.swap(true, Ordering::Acquire) {
+            while_waiting();
+            core::hint::spin_loop();
+        }
+        *self.under_way.lock() = Some(fence);
+        send();
+        *self.under_way.lock() = None;
+        self.turn.store(false, Ordering::Release);
+    }
+
+    /// Runs the current fence on the calling hart, on request.
+    pub(crate) fn run_under_way(&self) {
+        let fence = *self.under_way.lock();
+        if let Some(fence) = fence {
+            fence.run();
+        }
     }
 }

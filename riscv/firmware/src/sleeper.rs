@@ -10,7 +10,7 @@ use spin::Mutex;
 use crate::banks;
 use crate::hart::this_hart;
 use crate::kept;
-use crate::platform::{domain, platform};
+use crate::platform::platform;
 
 /// Owners and versions of its sections.
 pub(crate) const SECTIONS: [kept::Section; 9] = {
@@ -130,7 +130,7 @@ fn no_room(error: CaptureError) -> StateError {
 fn check(core: &Core) -> Result<(), StateRefusal> {
     let hart = crate::hart::find(core.hart()).ok_or(StateRefusal::NoHart(core.hart()))?;
     let address = core.vector().address;
-    match domain::of(hart.id()).executable(address) {
+    match hart.domain().executable(address) {
         Ok(_) => Ok(()),
         Err(_) => Err(StateRefusal::WakeVector(address)),
     }

@@ -10,7 +10,7 @@ use crate::entry::{self, TrapFrame};
 use crate::hart::this_hart;
 use crate::mediate;
 use crate::platform::console::say;
-use crate::platform::{domain, platform, power, power_fail};
+use crate::platform::{platform, power, power_fail};
 use crate::sbi;
 
 /// Entry point from entry.S for all traps from the OS.
@@ -31,14 +31,14 @@ fn handle(frame: &mut TrapFrame) {
             frame.mepc = frame.mepc.wrapping_add(sbi::CALL_BYTES);
             let caller = sbi::Caller {
                 hart,
-                domain: domain::of(hart.id()),
+                domain: hart.domain(),
                 time: &platform().time,
             };
             sbi::call(frame, caller);
         }
         OsTrap::OtherHart => hart.handle_ipi(),
         OsTrap::Timer => hart.timer().forward(),
-        OsTrap::Access => mediate::access_fault(frame, hart, domain::of(hart.id())),
+        OsTrap::Access => mediate::access_fault(frame, hart, hart.domain()),
         OsTrap::Exception => mediate::exception(frame, hart),
         OsTrap::DoubleTrap => end_os(frame),
         OsTrap::Unknown(interrupt) => disable(interrupt),

@@ -15,7 +15,7 @@ use super::disks;
 use super::record::Record;
 use crate::hart::this_hart;
 use crate::platform::console::say;
-use crate::platform::{domain, platform};
+use crate::platform::platform;
 
 /// The machine's PCI devices, with the record that holds their state.
 pub(super) struct Devices(Record);
@@ -102,7 +102,7 @@ impl Devices {
         let end = address.checked_add(length)?;
         let is_scratch = scratch.start <= address && end <= scratch.end;
         let is_os = || {
-            let domain = domain::of(this_hart().id());
+            let domain = this_hart().domain();
             domain.memory.contains(address, length)
         };
         (is_scratch || is_os())

@@ -19,7 +19,7 @@ use crate::platform::bus::{BUS, Bus, KeptClock};
 use crate::platform::console::{AmidLine, KeptConsole};
 use crate::platform::generation_id::KeptId;
 use crate::platform::interrupts::KeptControllers;
-use crate::platform::{domain, platform};
+use crate::platform::platform;
 use crate::report::{LogOfImage, OS, Os};
 
 kept! {
@@ -46,7 +46,7 @@ kept! {
 ///
 /// No hart runs the OS, and nothing else refers to that memory.
 pub(super) unsafe fn loaded_memory(own: ThisHart) -> &'static mut [u8] {
-    let tree = domain::of(own.id()).next_stage.tree;
+    let tree = own.domain().next_stage.tree;
     // SAFETY: the tree lies in memory of the OS, and the caller guarantees the rest.
     unsafe { crate::next_stage::tree(tree) }
 }

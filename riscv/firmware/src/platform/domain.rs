@@ -1,13 +1,36 @@
-//! The domains of the machine. For now there is one, which has all resources that machine mode does
-//! not keep, and all rights.
+//! The domains of the machine. Without a partition there is one, which has all resources that
+//! machine mode does not keep, and all rights.
 
+use core::ops::Deref;
+
+use arrayvec::ArrayVec;
 use poorwill_devicetree::{Machine, tree_place};
-use poorwill_domain::pmp::PHYSICAL_ADDRESS_BITS;
-use poorwill_domain::{Domain, HartSet, HartSetError, NextStage, Rights, TREE_GROWTH};
+use poorwill_domain::pmp::{PHYSICAL_ADDRESS_BITS, PmpPlan};
+use poorwill_domain::{Domain, HartSet, HartSetError, MAX_DOMAINS, NextStage, Rights, TREE_GROWTH};
 use poorwill_memory::{MemoryMap, PhysRange};
 use spin::Once;
 
-static DOMAIN: Once<Domain> = Once::new();
+use crate::remote_fence::Fences;
+
+/// A domain, and what the firmware keeps of it while it runs.
+#[derive(Debug)]
+pub(crate) struct LiveDomain {
+    domain: Domain,
+    /// The fences that its harts request of each other.
+    pub(crate) fences: Fences,
+    /// The PMP plan of its harts; unset on a machine that cannot be protected.
+    pub(super) plan: Once<PmpPlan>,
+}
+
+impl Deref for LiveDomain {
+    type Target = Domain;
+
+    fn deref(&self) -> &Domain {
+        &self.domain
+    }
+}
+
+static DOMAINS: Once<ArrayVec<LiveDomain, MAX_DOMAINS>> = Once::new();
 
 /// Makes the domain: all harts, `memory`, all devices, and flash without the `vault`. `next` and
 /// `tree` are the memory of its next stage and of its device tree.
@@ -22,7 +45,7 @@ pub(super) fn start(
     memory: &MemoryMap,
     [next, tree]: [PhysRange; 2],
     vault: Option<PhysRange>,
-) -> Result<&'static Domain, HartSetError> {
+) -> Result<&'static LiveDomain, HartSetError> {
     let harts = HartSet::new(machine.harts.iter().map(|hart| hart.id))?;
     let blob = PhysRange::new(tree.start, tree.length().saturating_sub(TREE_GROWTH));
     let reserved = machine.reserved.iter().map(|reserved| reserved.range);
@@ -33,30 +56,48 @@ pub(super) fn start(
         .iter()
         .find(|range| range.contains(tree.start));
     let end = loaded.map_or(tree.start, |range| range.end.min(tree.end));
-    Ok(DOMAIN.call_once(|| Domain {
+    let domain = || Domain {
         harts,
         memory: memory.clone(),
         flash: (machine.flash.iter().flat_map(|flash| flash.of_os(vault))).collect(),
         devices: [PhysRange::new(0, 1 << PHYSICAL_ADDRESS_BITS)]
             .into_iter()
             .collect(),
+        registers: ArrayVec::new(),
         next_stage: NextStage {
             address: next.start,
             tree: PhysRange { end, ..tree },
             handed_on,
         },
         rights: Rights::ALL,
-    }))
+    };
+    let domains = DOMAINS.call_once(|| [LiveDomain::new(domain())].into_iter().collect());
+    Ok(&domains[0])
+}
+
+impl LiveDomain {
+    fn new(domain: Domain) -> Self {
+        LiveDomain {
+            domain,
+            fences: Fences::new(),
+            plan: Once::new(),
+        }
+    }
+}
+
+/// All domains; none before the platform is set up.
+pub(crate) fn all() -> &'static [LiveDomain] {
+    DOMAINS.get().map_or(&[], |domains| domains)
 }
 
 /// The domain of the hart with this ID.
 ///
 /// # Panics
 ///
-/// Before the platform is set up, when no code calls this.
-pub(crate) fn of(_hart: u64) -> &'static Domain {
-    // All harts belong to the one domain.
-    DOMAIN
-        .get()
-        .expect("the domain is set up before any hart runs for it")
+/// Before the platform is set up, and for a hart of no domain: no code calls it then.
+pub(crate) fn of(hart: u64) -> &'static LiveDomain {
+    let mut domains = all().iter();
+    domains
+        .find(|domain| domain.harts.contains(hart))
+        .expect("each hart has a domain, and they are set up before any hart runs for one")
 }

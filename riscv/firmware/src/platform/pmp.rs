@@ -3,21 +3,17 @@
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{fence, hart_id, pmp as registers};
-use poorwill_domain::Domain;
 use poorwill_domain::pmp::{
     Lost, MAX_ENTRIES, MAX_PLANNED, PlanError, Pmp, PmpPlan, PmpRegisters, TooManyRanges, Wanted,
 };
 use poorwill_memory::PhysRange;
 use poorwill_sleep::Protection;
-use spin::Once;
 use thiserror::Error;
 
 use super::console::say;
+use super::domain::{self, LiveDomain};
 
 const _: () = assert!(MAX_ENTRIES == registers::MAX_ENTRIES);
-
-/// The plan of all harts; unset on a machine that cannot be protected.
-static PLAN: Once<PmpPlan> = Once::new();
 
 /// Why a hart's PMP cannot protect machine mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -59,7 +55,7 @@ pub(crate) fn probe() -> Pmp {
 // Not inlined: see `domain::start`.
 #[inline(never)]
 pub(super) fn start(
-    domain: &Domain,
+    domain: &LiveDomain,
     closed: impl Iterator<Item = PhysRange>,
     wished: impl Iterator<Item = PhysRange>,
     readable: Option<PhysRange>,
@@ -85,9 +81,10 @@ pub(super) fn start(
         closed: &list,
         memory: domain.memory.ranges(),
         devices: &domain.devices,
+        registers: &domain.registers,
     };
     let (plan, has_wished) = PmpPlan::best(&wanted, needed, pmp).map_err(of_this_hart)?;
-    PLAN.call_once(|| plan);
+    domain.plan.call_once(|| plan);
     Ok(has_wished)
 }
 
@@ -100,7 +97,8 @@ fn of_this_hart(error: PlanError) -> PmpError {
 
 /// Returns whether the machine is protected; only after [`start`].
 pub(crate) fn is_there() -> bool {
-    PLAN.is_completed()
+    let mut domains = domain::all().iter();
+    domains.all(|domain| domain.plan.is_completed())
 }
 
 /// The protection, for the boot report.
@@ -108,15 +106,15 @@ pub(crate) fn protection() -> Protection {
     Protection::of(is_there())
 }
 
-/// Sets the calling hart's PMP by the plan of [`start`].
+/// Sets the calling hart's PMP by the plan of its domain.
 ///
 /// # Errors
 ///
 /// [`PmpError`]: the OS must not run on the hart, whose protection would be weaker than the boot
 /// hart's.
-pub(crate) fn start_hart() -> Result<(), PmpError> {
+pub(crate) fn start_hart(domain: &LiveDomain) -> Result<(), PmpError> {
     let pmp = probe();
-    match PLAN.get() {
+    match domain.plan.get() {
         Some(plan) => {
             plan.fits(pmp).map_err(of_this_hart)?;
             write(plan)

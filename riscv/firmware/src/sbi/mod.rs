@@ -23,6 +23,7 @@ use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, 
 use crate::entry::TrapFrame;
 use crate::hart::{self, Hart, ThisHart};
 use crate::mediate;
+use crate::platform::domain::LiveDomain;
 
 /// Bytes of ECALL, which has no compressed form.
 pub(crate) const CALL_BYTES: usize = 4;
@@ -32,7 +33,7 @@ pub(crate) const CALL_BYTES: usize = 4;
 pub(crate) struct Caller {
     pub(crate) hart: ThisHart,
     /// Its domain, which checks the caller's claims.
-    pub(crate) domain: &'static Domain,
+    pub(crate) domain: &'static LiveDomain,
     /// The clock for waits.
     pub(crate) time: &'static Time,
 }

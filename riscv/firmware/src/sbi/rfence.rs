@@ -1,7 +1,5 @@
 //! RFENCE (SBI 3.0, chapter 8).
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
 use poorwill_arch::{Time, interruptible};
 use poorwill_domain::{ClaimError, FenceRange, HartSelection};
 use poorwill_hart::{HsmState, Request};
@@ -14,15 +12,11 @@ use sbi_spec::rfnc::{
 use super::{Call, Caller};
 use crate::hart::Hart;
 use crate::platform::console::say;
-use crate::remote_fence::{Fence, set_under_way};
+use crate::remote_fence::Fence;
 
 /// Time after which a hart without an answer is reported. A virtual machine's harts may pause for a
 /// while; a board's harts never do.
 const PATIENCE_MS: u64 = 5000;
-
-/// Held by the hart whose fence is current. One fence at a time is enough. A hart that waits for
-/// its turn serves requested fences, so waiting harts never wait for each other.
-static TURN: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [mask, base, ..] = call.arguments;
@@ -71,23 +65,20 @@ fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence, caller: Call
     let Caller {
         hart: own, time, ..
     } = caller;
-    while TURN.swap(true, Ordering::Acquire) {
-        own.serve_fence();
-        core::hint::spin_loop();
-    }
-    set_under_way(Some(fence));
-    let mut asked = arrayvec::ArrayVec::<&Hart, { poorwill_devicetree::MAX_HARTS }>::new();
-    for hart in harts {
-        if own.is(hart) {
-            fence.run();
-        } else if hart.state() != HsmState::Stopped {
-            hart.send_ipi(Request::Fence);
-            asked.push(hart);
+    let send = || {
+        let mut asked = arrayvec::ArrayVec::<&Hart, { poorwill_devicetree::MAX_HARTS }>::new();
+        for hart in harts {
+            if own.is(hart) {
+                fence.run();
+            } else if hart.state() != HsmState::Stopped {
+                hart.send_ipi(Request::Fence);
+                asked.push(hart);
+            }
         }
-    }
-    asked.into_iter().for_each(|hart| wait_for(hart, time));
-    set_under_way(None);
-    TURN.store(false, Ordering::Release);
+        asked.into_iter().for_each(|hart| wait_for(hart, time));
+    };
+    let fences = &caller.domain.fences;
+    fences.with(fence, || own.serve_fence(), send);
 }
 
 /// Waits until the hart has fenced, even if it has stopped: a stopped hart serves IPIs, too. If it
