@@ -22,6 +22,16 @@ pub(crate) struct LiveDomain {
     pub(super) plan: Once<PmpPlan>,
 }
 
+impl LiveDomain {
+    fn new(domain: Domain) -> Self {
+        LiveDomain {
+            domain,
+            fences: Fences::new(),
+            plan: Once::new(),
+        }
+    }
+}
+
 impl Deref for LiveDomain {
     type Target = Domain;
 
@@ -30,7 +40,8 @@ impl Deref for LiveDomain {
     }
 }
 
-static DOMAINS: Once<ArrayVec<LiveDomain, MAX_DOMAINS>> = Once::new();
+/// The domains, from the first place on. Each is made in its place, as copies take time.
+static DOMAINS: [Once<LiveDomain>; MAX_DOMAINS] = [const { Once::new() }; MAX_DOMAINS];
 
 /// Makes the domain: all harts, `memory`, all devices, and flash without the `vault`. `next` and
 /// `tree` are the memory of its next stage and of its device tree.
@@ -71,23 +82,12 @@ pub(super) fn start(
         },
         rights: Rights::ALL,
     };
-    let domains = DOMAINS.call_once(|| [LiveDomain::new(domain())].into_iter().collect());
-    Ok(&domains[0])
-}
-
-impl LiveDomain {
-    fn new(domain: Domain) -> Self {
-        LiveDomain {
-            domain,
-            fences: Fences::new(),
-            plan: Once::new(),
-        }
-    }
+    Ok(DOMAINS[0].call_once(|| LiveDomain::new(domain())))
 }
 
 /// All domains; none before the platform is set up.
-pub(crate) fn all() -> &'static [LiveDomain] {
-    DOMAINS.get().map_or(&[], |domains| domains)
+pub(crate) fn all() -> impl Iterator<Item = &'static LiveDomain> {
+    DOMAINS.iter().map_while(Once::get)
 }
 
 /// The domain of the hart with this ID.
@@ -96,8 +96,7 @@ pub(crate) fn all() -> &'static [LiveDomain] {
 ///
 /// Before the platform is set up, and for a hart of no domain: no code calls it then.
 pub(crate) fn of(hart: u64) -> &'static LiveDomain {
-    let mut domains = all().iter();
-    domains
+    all()
         .find(|domain| domain.harts.contains(hart))
         .expect("each hart has a domain, and they are set up before any hart runs for one")
 }

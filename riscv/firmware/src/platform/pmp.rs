@@ -97,8 +97,8 @@ fn of_this_hart(error: PlanError) -> PmpError {
 
 /// Returns whether the machine is protected; only after [`start`].
 pub(crate) fn is_there() -> bool {
-    let mut domains = domain::all().iter();
-    domains.all(|domain| domain.plan.is_completed())
+    let plans = domain::all().map(|domain| domain.plan.is_completed());
+    plans.reduce(|all, one| all && one).unwrap_or(false)
 }
 
 /// The protection, for the boot report.
