@@ -1,4 +1,3 @@
-use crate::interrupts::ImsicFile;
 use crate::isa::Extensions;
 
 /// Maximum number of harts of a machine.
@@ -23,6 +22,17 @@ pub struct Hart {
     pub machine_imsic: Option<ImsicFile>,
     /// Its S-level IMSIC files.
     pub os_imsic: Option<ImsicFile>,
+}
+
+/// The interrupt files of a hart, of one privilege level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImsicFile {
+    /// Address of the hart's own file; its guests' files follow, a page each.
+    pub address: u64,
+    /// Number of interrupt identities of each file, at most 2047.
+    pub identities: u32,
+    /// log2 of the pages for the hart's files.
+    pub guest_bits: u32,
 }
 
 /// The hart whose interrupt controller has the given phandle.

@@ -5,7 +5,7 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use thiserror::Error;
 
 use crate::bound::{self, TooMany};
-use crate::hart::{Hart, MAX_HARTS, find_hart};
+use crate::hart::{Hart, ImsicFile, MAX_HARTS, find_hart};
 use crate::node::{cell, cells, hart_interrupts, phandle, reg, regs};
 use crate::own_size::{self, Closing};
 
@@ -138,17 +138,6 @@ pub struct ImsicLayout {
     /// Lowest address bit of the group number.
     pub group_shift: u32,
     phandle: u32,
-}
-
-/// The interrupt files of a hart, of one privilege level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ImsicFile {
-    /// Address of the hart's own file; its guests' files follow, a page each.
-    pub address: u64,
-    /// Number of interrupt identities of each file, at most 2047.
-    pub identities: u32,
-    /// log2 of the pages for the hart's files.
-    pub guest_bits: u32,
 }
 
 /// Addresses at which the OS receives message-signalled interrupts: the interrupt files of its

@@ -48,11 +48,11 @@ pub use chosen::MAX_SEED;
 pub use devices::{PciHost, Syscon, Uart};
 pub use fixup::{FixupError, Fixups, GenerationId, Placed, fixup};
 pub use flash::{Flash, VaultBank, VaultPlace};
-pub use hart::{Hart, MAX_HARTS};
+pub use hart::{Hart, ImsicFile, MAX_HARTS};
 pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{
-    Aplic, ImsicFile, ImsicLayout, Interrupts, MAX_APLICS, MAX_IMSICS, MAX_MACHINE_CONTEXTS,
-    MAX_PLICS, MessageFiles, Plic, TwoImsics,
+    Aplic, ImsicLayout, Interrupts, MAX_APLICS, MAX_IMSICS, MAX_MACHINE_CONTEXTS, MAX_PLICS,
+    MessageFiles, Plic, TwoImsics,
 };
 pub use intruder::Intruder;
 pub use isa::Extensions;
