@@ -16,7 +16,7 @@ mod flush;
 pub mod fw_cfg;
 mod goldfish;
 pub mod imsic;
-mod iommu;
+pub mod iommu;
 mod keeper;
 pub mod mediated;
 mod mediated_device;
