@@ -84,7 +84,7 @@ pub fn memory_fingerprint(ranges: &[PhysRange]) -> u64 {
 
 // Not inlined, so that the page leaves the stack on return.
 #[inline(never)]
-fn digest(feed: impl FnOnce(&mut Digest<'_>)) -> u64 {
+pub(crate) fn digest(feed: impl FnOnce(&mut Digest<'_>)) -> u64 {
     let mut page = Page::ZERO;
     let mut digest = Digest {
         hasher: PageHasher::new(),
@@ -96,7 +96,7 @@ fn digest(feed: impl FnOnce(&mut Digest<'_>)) -> u64 {
 }
 
 /// Collects bytes for the hasher, which takes pages.
-struct Digest<'p> {
+pub(crate) struct Digest<'p> {
     hasher: PageHasher,
     page: &'p mut Page,
     filled: usize,
@@ -126,12 +126,12 @@ impl Digest<'_> {
         }
     }
 
-    fn word(&mut self, word: u64) {
+    pub(crate) fn word(&mut self, word: u64) {
         self.put(&word.to_le_bytes());
     }
 
     /// Hashes the length first, so that different lists of strings have different hashes.
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         self.put(bytes);
     }

@@ -31,6 +31,7 @@ mod machine;
 mod memory_controller;
 mod node;
 mod own_size;
+mod partition;
 mod placement;
 mod power_fail;
 mod raw;
@@ -62,6 +63,12 @@ pub use machine::{
 pub use memory_controller::{ControllerBits, MAX_WEAR_RANGES, MemoryController, WearRanges};
 pub use node::NodeName;
 pub use own_size::MAX_MACHINE_ONLY;
+pub use partition::{
+    DomainFunction, DomainNode, FunctionFault, FunctionRange, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS,
+    MAX_FUNCTION_RANGES, MAX_PARTITION_HARTS, MAX_REGION_DEVICES, MAX_REGION_NODES, MAX_REGIONS,
+    MAX_SPANS, MemoryRegion, NextMode, Partition, PartitionError, PermissionFault, Permissions,
+    RangeKind, Span,
+};
 pub use placement::{PLACEMENT_RULE, place, range_bytes, tree_place};
 pub use power_fail::{PowerFail, PowerFailError, PowerFailInput};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};

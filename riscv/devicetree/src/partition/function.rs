@@ -1,0 +1,238 @@
+//! PCI functions of a domain: the property `poorwill,functions`.
+//!
+//! It is a list of entries of five cells, in the form of `assigned-addresses` (PCI Bus Binding to
+//! Open Firmware, 2.2.1.1 and 4.1.1): bus, device, function and register; address; size.
+
+use poorwill_medium::pci::Function;
+use poorwill_memory::PhysRange;
+
+use super::DomainNode;
+use super::error::{FunctionFault, PartitionError};
+use crate::bound;
+
+/// Cells of an entry.
+const ENTRY_CELLS: usize = 5;
+
+/// `t` (aliased) and the reserved bits of the first cell. `n` (not relocatable) may be set or not.
+const UNSUPPORTED: u32 = 1 << 29 | 0b111 << 26;
+
+const PREFETCHABLE: u32 = 1 << 30;
+
+/// Primary, secondary and subordinate bus numbers of a bridge.
+const BUS_NUMBERS: u8 = 0x18;
+
+/// A PCI function of a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DomainFunction {
+    /// Its address, with the bus numbers of [`buses`](Self::buses).
+    pub function: Function,
+    /// First and last bus below it, if it is a bridge. All functions on them are the domain's.
+    pub buses: Option<(u8, u8)>,
+}
+
+/// Addresses on the bus that a function decodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionRange {
+    /// The function.
+    pub function: Function,
+    /// Offset in configuration space of the register that holds the address: a BAR, the expansion
+    /// ROM's, or a bridge's window.
+    pub register: u8,
+    /// The kind of address.
+    pub kind: RangeKind,
+    /// Whether it may be prefetched.
+    pub is_prefetchable: bool,
+    /// The addresses on the bus; not empty.
+    pub range: PhysRange,
+}
+
+/// Kind of an address on the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RangeKind {
+    /// I/O space.
+    Io,
+    /// Memory, by a register of 32 bits.
+    Memory32,
+    /// Memory, by a register of 64 bits.
+    Memory64,
+}
+
+struct Entry {
+    function: Function,
+    register: u8,
+    flags: u32,
+    address: [u32; 2],
+    size: u64,
+}
+
+impl Entry {
+    fn new([high, middle, low, size_high, size_low]: [u32; ENTRY_CELLS]) -> Self {
+        let [_, bus, device_function, register] = high.to_be_bytes();
+        Entry {
+            function: Function::from_routing_id(u16::from_be_bytes([bus, device_function])),
+            register,
+            flags: high,
+            address: [middle, low],
+            size: u64::from(size_high) << 32 | u64::from(size_low),
+        }
+    }
+
+    /// The kind of address; `None`: configuration space.
+    fn kind(&self) -> Option<RangeKind> {
+        match self.flags >> 24 & 3 {
+            0 => None,
+            1 => Some(RangeKind::Io),
+            2 => Some(RangeKind::Memory32),
+            _ => Some(RangeKind::Memory64),
+        }
+    }
+
+    /// First and last bus below a bridge; `None` for an entry that only names its function.
+    fn buses(&self) -> Result<Option<(u8, u8)>, FunctionFault> {
+        if self.size != 0 {
+            return Err(FunctionFault::Length);
+        }
+        match (self.register, self.address) {
+            (0, [0, 0]) => Ok(None),
+            (BUS_NUMBERS, [first, last]) => {
+                let bus = |number| u8::try_from(number).map_err(|_| FunctionFault::Buses);
+                let (first, last) = (bus(first)?, bus(last)?);
+                let is_below = self.function.bus < first && first <= last;
+                is_below
+                    .then_some(Some((first, last)))
+                    .ok_or(FunctionFault::Buses)
+            }
+            _ => Err(FunctionFault::Register),
+        }
+    }
+
+    fn range(&self, kind: RangeKind) -> Result<FunctionRange, FunctionFault> {
+        let [middle, low] = self.address;
+        let start = u64::from(middle) << 32 | u64::from(low);
+        let end = start.checked_add(self.size).filter(|end| *end > start);
+        Ok(FunctionRange {
+            function: self.function,
+            register: self.register,
+            kind,
+            is_prefetchable: self.flags & PREFETCHABLE != 0,
+            range: PhysRange {
+                start,
+                end: end.ok_or(FunctionFault::Length)?,
+            },
+        })
+    }
+}
+
+/// Registers of addresses (PCI Local Bus Specification 3.0, 6.1; PCI-to-PCI Bridge Architecture
+/// Specification 1.2, 3.2).
+fn has_register(is_bridge: bool, register: u8, kind: RangeKind) -> bool {
+    let is_io = kind == RangeKind::Io;
+    let is_wide = kind == RangeKind::Memory64;
+    match (is_bridge, register) {
+        // A bridge's windows.
+        (true, 0x1c) => is_io,
+        (true, 0x20) => kind == RangeKind::Memory32,
+        (true, 0x24) => !is_io,
+        // Expansion ROMs.
+        (true, 0x38) | (false, 0x30) => kind == RangeKind::Memory32,
+        // The last BAR has no other one for the upper half of an address.
+        (true, 0x14) | (false, 0x24) => !is_wide,
+        (true, 0x10) | (false, 0x10 | 0x14 | 0x18 | 0x1c | 0x20) => true,
+        _ => false,
+    }
+}
+
+impl DomainNode {
+    /// Takes the entries of `poorwill,functions`, in any order.
+    pub(super) fn take_functions(
+        &mut self,
+        mut cells: impl Iterator<Item = u32>,
+    ) -> Result<(), PartitionError> {
+        while let Some(first) = cells.next() {
+            let mut entry = [first; ENTRY_CELLS];
+            for cell in &mut entry[1..] {
+                *cell = cells.next().ok_or(PartitionError::Malformed {
+                    node: self.name,
+                    property: FUNCTIONS,
+                })?;
+            }
+            self.take_entry(&Entry::new(entry))?;
+        }
+        self.functions.sort_unstable_by_key(|one| one.function);
+        self.ranges
+            .sort_unstable_by_key(|range| (range.function, range.register));
+        self.check_registers()
+    }
+
+    fn take_entry(&mut self, entry: &Entry) -> Result<(), PartitionError> {
+        let name = self.name;
+        let refuse = |fault| PartitionError::Function {
+            domain: name,
+            function: entry.function,
+            register: entry.register,
+            fault,
+        };
+        if entry.flags & UNSUPPORTED != 0 {
+            return Err(refuse(FunctionFault::Flags));
+        }
+        let buses = match entry.kind() {
+            None => entry.buses().map_err(refuse)?,
+            Some(kind) => {
+                let range = entry.range(kind).map_err(refuse)?;
+                bound::push(&mut self.ranges, "ranges of a domain's functions", range)?;
+                None
+            }
+        };
+        let mut known = self.functions.iter_mut();
+        match known.find(|one| one.function == entry.function) {
+            Some(one) if one.buses.is_some() && buses.is_some() => {
+                Err(refuse(FunctionFault::Twice))
+            }
+            Some(one) => {
+                one.buses = one.buses.or(buses);
+                Ok(())
+            }
+            None => {
+                let one = DomainFunction {
+                    function: entry.function,
+                    buses,
+                };
+                bound::push(&mut self.functions, "PCI functions of a domain", one)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks that each function has the registers of its sorted ranges, and each once. A BAR of 64
+    /// bits takes the next register, too.
+    fn check_registers(&self) -> Result<(), PartitionError> {
+        let mut before: Option<&FunctionRange> = None;
+        for range in &self.ranges {
+            let mut functions = self.functions.iter();
+            let is_bridge =
+                functions.any(|one| one.function == range.function && one.buses.is_some());
+            let refuse = |fault| PartitionError::Function {
+                domain: self.name,
+                function: range.function,
+                register: range.register,
+                fault,
+            };
+            if !has_register(is_bridge, range.register, range.kind) {
+                return Err(refuse(FunctionFault::Register));
+            }
+            let is_taken = before.is_some_and(|before| {
+                let is_wide = before.kind == RangeKind::Memory64;
+                let last = before.register + if is_wide { 4 } else { 0 };
+                before.function == range.function && range.register <= last
+            });
+            if is_taken {
+                return Err(refuse(FunctionFault::Twice));
+            }
+            before = Some(range);
+        }
+        Ok(())
+    }
+}
+
+/// The property's name.
+pub(super) const FUNCTIONS: &str = "poorwill,functions";

@@ -1,0 +1,664 @@
+//! Partitions in device trees: read, refused by name, hashed.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use poorwill_devicetree::{
+    FunctionFault, FunctionRange, MAX_REGION_NODES, Machine, NextMode, NodeName, Partition,
+    PartitionError, Permissions, RangeKind,
+};
+use poorwill_medium::pci::Function;
+use poorwill_memory::{MachineIdentity, PhysRange};
+use proptest::prelude::*;
+
+const MACHINE: &str = include_str!("machines/virt-domains.dts");
+
+/// Compiles a tree. The compiler warns of some trees, and refuses others unless forced.
+fn compile(source: &str) -> Vec<u8> {
+    let mut dtc = Command::new("dtc")
+        .args(["-q", "-q", "-f", "-I", "dts", "-O", "dtb"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("dtc is needed: apt-get install device-tree-compiler");
+    let mut input = dtc.stdin.take().unwrap();
+    input.write_all(source.as_bytes()).unwrap();
+    drop(input);
+    let output = dtc.wait_with_output().unwrap();
+    assert!(output.status.success(), "dtc refuses {source}");
+    output.stdout
+}
+
+fn read(source: &str) -> Result<Option<Partition>, PartitionError> {
+    Partition::read(&compile(source))
+}
+
+fn partition(source: &str) -> Partition {
+    read(source).expect("a good one").expect("one")
+}
+
+/// The machine's tree with a part replaced, once.
+fn changed(from: &str, to: &str) -> String {
+    assert!(MACHINE.contains(from), "{from}");
+    MACHINE.replacen(from, to, 1)
+}
+
+fn name(text: &str) -> NodeName {
+    NodeName::from(text).unwrap()
+}
+
+fn permissions(bits: u32) -> Permissions {
+    Permissions::from_bits(bits).unwrap()
+}
+
+#[test]
+fn a_tree_without_domains_has_no_partition() {
+    for machine in ["virt-aia.dts", "virt-sockets.dts", "sifive-u.dts"] {
+        let file = format!("{}/tests/machines/{machine}", env!("CARGO_MANIFEST_DIR"));
+        let source = std::fs::read_to_string(file).unwrap();
+        assert_eq!(read(&source), Ok(None), "{machine}");
+    }
+    assert_eq!(Partition::read(&[0; 64]), Err(PartitionError::Damaged));
+}
+
+#[test]
+fn the_domains_stand_in_the_order_of_waking() {
+    let partition = partition(MACHINE);
+    let [critical, linux] = &partition.domains[..] else {
+        panic!("two domains")
+    };
+    assert_eq!(
+        (&*critical.name, critical.wake_order, critical.boot_hart),
+        ("critical", 1, 2)
+    );
+    assert_eq!(
+        (&*linux.name, linux.wake_order, linux.boot_hart),
+        ("linux", 2, 0)
+    );
+    assert_eq!(
+        (&critical.harts[..], &linux.harts[..]),
+        (&[2, 3][..], &[0, 1][..])
+    );
+    assert_eq!(
+        (linux.next_address, linux.next_argument, linux.next_mode),
+        (Some(0x8020_0000), Some(0x87f0_0000), NextMode::Supervisor)
+    );
+    assert_eq!(critical.next_argument, Some(0));
+    assert_eq!((linux.may_reset, linux.may_suspend), (true, false));
+    assert_eq!((critical.may_reset, critical.may_suspend), (false, true));
+    assert_eq!(partition.master(), Some(critical));
+    assert_eq!(partition.domain_of(1), Some(linux));
+    assert_eq!(partition.domain_of(3), Some(critical));
+    assert_eq!(partition.domain_of(4), None);
+    assert_eq!(partition.cold_boot_harts[..], [0]);
+    assert!(partition.may_boot_cold(0) && !partition.may_boot_cold(1));
+}
+
+#[test]
+fn the_smallest_region_at_an_address_decides() {
+    let partition = partition(MACHINE);
+    let linux = &partition.domains[1];
+    assert_eq!(linux.permissions_at(0x8000_0000), Permissions::NONE);
+    assert_eq!(linux.permissions_at(0x801f_ffff), Permissions::NONE);
+    assert_eq!(linux.permissions_at(0x8020_0000), permissions(0x3f));
+    assert_eq!(linux.permissions_at(0xbfff_ffff), permissions(0x3f));
+    assert_eq!(linux.permissions_at(0xc000_0000), Permissions::NONE);
+    let uart = linux.region_at(0x1000_0fff).unwrap();
+    assert!(uart.is_mmio && !uart.permissions.executes());
+    assert_eq!(linux.devices[..], [0x100]);
+    let spans = linux.spans();
+    let memory = spans.last().unwrap();
+    assert_eq!(
+        memory.range,
+        PhysRange {
+            start: 0x8020_0000,
+            end: 0xc000_0000
+        }
+    );
+    assert!(!memory.is_mmio && memory.permissions.writes());
+    assert_eq!(spans.len(), 6);
+}
+
+#[test]
+fn functions_have_their_buses_and_addresses() {
+    let partition = partition(MACHINE);
+    let [critical, linux] = &partition.domains[..] else {
+        panic!("two domains")
+    };
+    let at = |bus, device| Function {
+        bus,
+        device,
+        function: 0,
+    };
+    let functions: Vec<_> = linux
+        .functions
+        .iter()
+        .map(|one| (one.function, one.buses))
+        .collect();
+    assert_eq!(functions, [(at(0, 1), Some((1, 1))), (at(1, 0), None)]);
+    let ranges: Vec<_> = linux
+        .ranges
+        .iter()
+        .map(|range| (range.register, range.kind))
+        .collect();
+    assert_eq!(
+        ranges,
+        [(0x20, RangeKind::Memory32), (0x10, RangeKind::Memory64)]
+    );
+    assert_eq!(
+        critical.ranges[..],
+        [FunctionRange {
+            function: at(0, 2),
+            register: 0x10,
+            kind: RangeKind::Memory32,
+            is_prefetchable: false,
+            range: PhysRange::new(0x4000_0000, 0x1000),
+        }]
+    );
+}
+
+#[test]
+fn what_a_tree_leaves_out_has_a_default() {
+    // A lone domain needs no order, and its cold-boot hart starts it.
+    let lone = "/dts-v1/; / { #address-cells = <2>; #size-cells = <2>;
+        chosen { opensbi-config { compatible = \"opensbi,config\"; cold-boot-harts = <&c1 &c0>; };
+            more { domains { compatible = \"opensbi,domain,config\";
+                all: all { compatible = \"opensbi,domain,memregion\"; base = <0 0>; order = <64>; };
+                only: only { compatible = \"opensbi,domain,instance\"; possible-harts = <&c0 &c1>;
+                    root-regions-inheritance = \"m-only\"; regions = <&all 0x38>;
+                    system-suspend-allowed; }; }; }; };
+        cpus { #address-cells = <1>; #size-cells = <0>;
+            c0: cpu@4 { device_type = \"cpu\"; reg = <4>; mmu-type = \"riscv,sv39\";
+                opensbi-domain = <&only>; interrupt-controller { }; };
+            c1: cpu@9 { device_type = \"cpu\"; reg = <9>; mmu-type = \"riscv,sv39\";
+                opensbi-domain = <&only>; interrupt-controller { }; };
+            cpu@1 { device_type = \"cpu\"; reg = <1>; interrupt-controller { }; }; }; };";
+    let partition = partition(lone);
+    let [domain] = &partition.domains[..] else {
+        panic!("one domain")
+    };
+    assert_eq!((&domain.harts[..], domain.boot_hart), (&[4, 9][..], 4));
+    assert_eq!((domain.next_address, domain.next_argument), (None, None));
+    assert!(domain.permissions_at(u64::MAX).executes());
+    assert_eq!(domain.spans()[0].range.end, u64::MAX);
+    assert_eq!(partition.cold_boot_harts[..], [4, 9]);
+}
+
+/// Parts of the machine's tree, their replacements, and the refusals.
+const REFUSED: [(&str, &str, &str); 37] = [
+    (
+        "<&critical_ram 0x3f>",
+        "<&critical_ram 0x7f>",
+        "domain critical: permissions 0x7f at 0xc0000000: bit 6 would bind machine mode, which Poorwill does not lock; clear it",
+    ),
+    (
+        "<&critical_ram 0x3f>",
+        "<&critical_ram 0x80>",
+        "domain critical: permissions 0x80 at 0xc0000000: bits above 5 are unknown",
+    ),
+    (
+        "<&critical_ram 0x3f>",
+        "<&critical_ram 0x13f>",
+        "domain critical: permissions 0x13f at 0xc0000000: bits above 5 are unknown",
+    ),
+    (
+        "<&critical_ram 0x3f>",
+        "<&critical_ram 0x7>",
+        "domain critical: permissions 0x7 at 0xc0000000: a domain's region needs a bit of S and U mode",
+    ),
+    (
+        "<&critical_ram 0x3f>",
+        "<&critical_ram 0x10>",
+        "domain critical: permissions 0x10 at 0xc0000000: PMP has no writes without reads",
+    ),
+    (
+        "<&critical_ram 0x3f>",
+        "<0x999 0x3f>",
+        "critical: `regions` names phandle 0x999",
+    ),
+    (
+        "<&critical_card 0x1b>",
+        "<&critical_card>",
+        "critical: `regions` has a wrong length",
+    ),
+    (
+        "<&critical_card 0x1b>",
+        "<&critical_card 0x1b>, <&critical_card 0x9>",
+        "domain critical: two regions have base 0x40000000 and order 12",
+    ),
+    (
+        "linux: linux {",
+        "linux: linux { root-regions-inheritance = \"all\";",
+        "domain linux: `root-regions-inheritance` is not \"m-only\"",
+    ),
+    (
+        "linux: linux {",
+        "linux: linux { system-suspend-allowed;",
+        "domains critical and linux have `system-suspend-allowed`",
+    ),
+    (
+        "system-suspend-allowed;",
+        "",
+        "no domain has `system-suspend-allowed`",
+    ),
+    (
+        "next-mode = <1>",
+        "next-mode = <0>",
+        "domain linux: `next-mode` is 0",
+    ),
+    (
+        "next-mode = <1>",
+        "next-mode = <1 1>",
+        "linux: `next-mode` has a wrong length",
+    ),
+    ("opensbi-domain = <&critical>;", "", "hart 2 has no domain"),
+    (
+        "opensbi-domain = <&critical>",
+        "opensbi-domain = <0x999>",
+        "cpu@2: `opensbi-domain` names phandle 0x999",
+    ),
+    (
+        "mmu-type = \"riscv,sv48\";\n\t\t\topensbi-domain = <&critical>",
+        "opensbi-domain = <&critical>",
+        "hart 2 has a domain, but no MMU",
+    ),
+    ("reg = <3>", "reg = <2>", "two CPUs have hart ID 2"),
+    (
+        "boot-hart = <&cpu2>",
+        "boot-hart = <&cpu1>",
+        "domain critical: boot hart 1 is not one of its harts",
+    ),
+    (
+        "boot-hart = <&cpu2>",
+        "boot-hart = <0x999>",
+        "critical: `boot-hart` names phandle 0x999",
+    ),
+    (
+        "boot-hart = <&cpu2>;",
+        "",
+        "domain critical has no `boot-hart`",
+    ),
+    (
+        "boot-hart = <&cpu0>",
+        "boot-hart = <&cpu1>",
+        "domain linux: `cold-boot-harts` lists a hart of it, but not its boot hart 1",
+    ),
+    (
+        "cold-boot-harts = <&cpu0>",
+        "cold-boot-harts = <0x999>",
+        "opensbi-config: `cold-boot-harts` names phandle 0x999",
+    ),
+    (
+        "cold-boot-harts = <&cpu0>",
+        "cold-boot-harts",
+        "opensbi-config: `cold-boot-harts` has a wrong length",
+    ),
+    (
+        "possible-harts = <&cpu2>, <&cpu3>",
+        "possible-harts = <&cpu2>",
+        "domain critical has hart 3, which its `possible-harts` does not list",
+    ),
+    (
+        "possible-harts = <&cpu2>",
+        "possible-harts = <0x999>, <&cpu2>",
+        "critical: `possible-harts` names phandle 0x999",
+    ),
+    (
+        "possible-harts = <&cpu0>, <&cpu1>;",
+        "",
+        "domain linux has hart 0, which",
+    ),
+    (
+        "wake-order = <1>",
+        "wake-order = <2>",
+        "domains linux and critical have wake order 2",
+    ),
+    (
+        "poorwill,wake-order = <1>;",
+        "",
+        "critical: `poorwill,wake-order` is missing",
+    ),
+    (
+        "devices = <&uart>",
+        "devices = <0x999>",
+        "linux: `devices` names phandle 0x999",
+    ),
+    (
+        "base = <0x0 0x40000000>",
+        "base = <0x0 0x40000800>",
+        "critical_card: base 0x40000800 is not a multiple of 2^12",
+    ),
+    (
+        "base = <0x0 0x40000000>",
+        "base = <0x40000000>",
+        "critical_card: `base` has a wrong length",
+    ),
+    (
+        "base = <0x0 0x40000000>;",
+        "",
+        "critical_card: `base` is missing",
+    ),
+    (
+        "order = <21>",
+        "order = <2>",
+        "firmware: order 2 is not within 3 and 64",
+    ),
+    (
+        "order = <21>",
+        "order = <65>",
+        "firmware: order 65 is not within 3 and 64",
+    ),
+    (
+        "compatible = \"opensbi,domain,config\";",
+        "compatible = \"opensbi,domain,config\"; other { };",
+        "other: the node is neither a domain nor a memory region",
+    ),
+    (
+        "opensbi-config {",
+        "second { compatible = \"opensbi,domain,config\"; }; opensbi-config {",
+        "/chosen has two nodes opensbi,domain,config",
+    ),
+    (
+        "linux: linux {",
+        "linux: linux-of-a-name-that-is-longer-than-any-name-may-be {",
+        "linux-of-a-name-that-is-longer-than-any-name-may: the node's name is too long",
+    ),
+];
+
+#[test]
+fn refused_partitions_are_named() {
+    for (from, to, words) in REFUSED {
+        let refusal = read(&changed(from, to)).expect_err(words).to_string();
+        assert!(refusal.starts_with(words), "{refusal}, not {words}");
+    }
+}
+
+#[test]
+fn a_partition_without_domains_or_harts_is_refused() {
+    let empty = "/dts-v1/; / { chosen { d { compatible = \"opensbi,domain,config\"; }; }; };";
+    assert_eq!(read(empty), Err(PartitionError::NoDomain));
+    let idle = "idle { compatible = \"opensbi,domain,instance\"; poorwill,wake-order = <9>; };";
+    let idle = changed("linux: linux {", &format!("{idle} linux: linux {{"));
+    assert_eq!(read(&idle), Err(PartitionError::NoHarts(name("idle"))));
+}
+
+#[test]
+fn full_lists_are_refused() {
+    let overflows = |source: &str, what: &str| {
+        let error = read(source).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}, not {what}");
+    };
+    let regions = |count: usize, also: &str| {
+        let node = |number: usize| {
+            let base = 0x1000 * number;
+            format!(
+                "r{number}: r{number} {{ compatible = \"opensbi,domain,memregion\"; \
+                 base = <0x1 {base:#x}>; order = <12>; {also} }};\n"
+            )
+        };
+        let nodes: String = (0..count).map(node).collect();
+        changed("linux: linux {", &format!("{nodes} linux: linux {{"))
+    };
+    overflows(
+        &regions(MAX_REGION_NODES, ""),
+        "more than 64 memory regions",
+    );
+    let listed = |count: u32| {
+        (0..count)
+            .map(|one| format!("<&r{one} 0x3f>,"))
+            .collect::<String>()
+    };
+    let grants = |source: String, count: u32| {
+        source.replace(
+            "regions = <&critical_ram",
+            &format!("regions = {} <&critical_ram", listed(count)),
+        )
+    };
+    assert!(read(&grants(regions(12, ""), 12)).is_ok());
+    overflows(
+        &grants(regions(13, ""), 13),
+        "more than 16 memory regions of a domain",
+    );
+    let many: String = (0..33).map(|one| format!("{one} ")).collect();
+    let devices = grants(regions(1, &format!("devices = <{many}>;")), 1);
+    overflows(&devices, "more than 32 devices of a domain's regions");
+    let domain = |number: u32| {
+        format!(
+            "d{number} {{ compatible = \"opensbi,domain,instance\"; poorwill,wake-order = <{number}>; }};"
+        )
+    };
+    let domains: String = (10..17).map(domain).collect();
+    let domains = changed("linux: linux {", &format!("{domains} linux: linux {{"));
+    overflows(&domains, "more than 8 domains");
+    let cpu = |number: u32| format!("cpu@{number} {{ reg = <{number}>; }};");
+    let cpus: String = (100..161).map(cpu).collect();
+    overflows(
+        &changed("\t\tcpu0: cpu@0", &format!("{cpus} cpu0: cpu@0")),
+        "more than 64 CPUs",
+    );
+}
+
+fn with_functions(entries: &str) -> String {
+    changed("<0x02001010 0 0x40000000 0 0x1000>", entries)
+}
+
+/// Entries of the card in slot 2, each with the register and the reason of the refusal.
+const REFUSED_ENTRIES: [(&str, u8, FunctionFault); 18] = [
+    (
+        "<0x22001010 0 0x40000000 0 0x1000>",
+        0x10,
+        FunctionFault::Flags,
+    ),
+    (
+        "<0x06001010 0 0x40000000 0 0x1000>",
+        0x10,
+        FunctionFault::Flags,
+    ),
+    (
+        "<0x02001012 0 0x40000000 0 0x1000>",
+        0x12,
+        FunctionFault::Register,
+    ),
+    (
+        "<0x02001028 0 0x40000000 0 0x1000>",
+        0x28,
+        FunctionFault::Register,
+    ),
+    (
+        "<0x01001030 0 0x1000 0 0x1000>",
+        0x30,
+        FunctionFault::Register,
+    ),
+    (
+        "<0x03001024 0 0x40000000 0 0x1000>",
+        0x24,
+        FunctionFault::Register,
+    ),
+    ("<0x00001004 0 0 0 0>", 4, FunctionFault::Register),
+    ("<0x00001000 0 1 0 0>", 0, FunctionFault::Register),
+    ("<0x00001000 0 0 0 1>", 0, FunctionFault::Length),
+    ("<0x02001010 0 0x40000000 0 0>", 0x10, FunctionFault::Length),
+    (
+        "<0x03001010 0xffffffff 0xfffff000 0 0x1000>",
+        0x10,
+        FunctionFault::Length,
+    ),
+    ("<0x00001018 0 0 0 0>", 0x18, FunctionFault::Buses),
+    ("<0x00001018 3 2 0 0>", 0x18, FunctionFault::Buses),
+    ("<0x00001018 1 256 0 0>", 0x18, FunctionFault::Buses),
+    (
+        "<0x00001018 2 2 0 0>, <0x00001018 2 2 0 0>",
+        0x18,
+        FunctionFault::Twice,
+    ),
+    (
+        "<0x02001010 0 0x40000000 0 0x1000>, <0x02001010 0 0x40001000 0 0x1000>",
+        0x10,
+        FunctionFault::Twice,
+    ),
+    // The upper half of an address takes the next register.
+    (
+        "<0x03001010 0 0x40000000 0 0x1000>, <0x02001014 0 0x40001000 0 0x1000>",
+        0x14,
+        FunctionFault::Twice,
+    ),
+    // A bridge's window is no BAR.
+    (
+        "<0x00001018 2 2 0 0>, <0x03001020 0 0x40000000 0 0x100000>",
+        0x20,
+        FunctionFault::Register,
+    ),
+];
+
+#[test]
+fn functions_are_refused_by_entry() {
+    let domain = name("critical");
+    let function = Function {
+        bus: 0,
+        device: 2,
+        function: 0,
+    };
+    for (entries, register, fault) in REFUSED_ENTRIES {
+        let error = PartitionError::Function {
+            domain,
+            function,
+            register,
+            fault,
+        };
+        assert_eq!(read(&with_functions(entries)), Err(error), "{entries}");
+    }
+    let short = with_functions("<0x02001010 0 0x40000000 0>");
+    let property = "poorwill,functions";
+    assert_eq!(
+        read(&short),
+        Err(PartitionError::Malformed {
+            node: domain,
+            property
+        })
+    );
+    let plain = partition(&with_functions("<0x80001000 0 0 0 0>"));
+    assert_eq!(plain.domains[0].functions[0].function, function);
+}
+
+fn identity(source: &str) -> MachineIdentity {
+    let machine = Machine::read(&compile(source)).unwrap();
+    machine.identity(&machine.memory)
+}
+
+#[test]
+fn the_identity_contains_the_partition() {
+    let identity = identity(MACHINE);
+    let with = |source: &str| partition(source).identity(identity);
+    let before = with(MACHINE);
+    assert_ne!(before.device_tree, identity.device_tree);
+    assert_eq!(before.memory, identity.memory);
+    let counted = [
+        ("<&critical_ram 0x3f>", "<&critical_ram 0x1f>"),
+        ("order = <21>", "order = <20>"),
+        (
+            "possible-harts = <&cpu0>, <&cpu1>;",
+            "possible-harts = <&cpu1>, <&cpu0>; system-x;",
+        ),
+        ("system-reset-allowed;", ""),
+        ("wake-order = <2>", "wake-order = <3>"),
+        ("0x00000818 1 1", "0x00000818 1 2"),
+        ("0x02001010 0 0x40000000", "0x02001010 0 0x40001000"),
+        ("linux: linux", "linux: debian"),
+        ("devices = <&uart>;", ""),
+        ("mmio;", ""),
+        (
+            "next-addr = <0x0 0x80200000>",
+            "next-addr = <0x0 0x80400000>",
+        ),
+        ("next-arg1 = <0x0 0x87f00000>;", ""),
+    ];
+    // The order of a list, an unknown property, and what matters at a cold boot alone do not count.
+    let uncounted = ["possible-harts", "next-addr", "next-arg1"];
+    for (from, to) in counted {
+        let is_same = uncounted.iter().any(|property| from.starts_with(property));
+        let after = with(&changed(from, to));
+        assert_eq!(after == before, is_same, "{from}");
+    }
+}
+
+/// These images would not wake otherwise.
+#[test]
+fn the_identity_of_a_machine_without_partition_stays() {
+    let source = include_str!("machines/virt-aia.dts");
+    let here = identity(source);
+    assert_eq!(
+        [here.memory, here.harts, here.isa, here.device_tree],
+        [
+            11_429_842_563_071_894_952,
+            4_205_797_264_908_297_021,
+            12_941_754_890_427_427_909,
+            6_444_768_238_551_259_620
+        ]
+    );
+}
+
+/// Naturally aligned regions within few addresses, so that they often nest.
+fn some_regions() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
+    let region = (
+        3_u32..9,
+        0_u64..64,
+        prop::sample::select(vec![0_u32, 0x9, 0x1b, 0x38, 0x3f]),
+    );
+    let region = region
+        .prop_map(|(order, place, bits)| (((place << 3) & 0x1ff) >> order << order, order, bits));
+    prop::collection::vec(region, 0..10)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// The permissions and the spans are those of the smallest region, as a search of all says.
+    #[test]
+    fn the_smallest_region_wins_in_any_order(mut regions in some_regions()) {
+        regions.sort_unstable();
+        regions.dedup_by_key(|(base, order, _)| (*base, *order));
+        let node = |(number, (base, order, _)): (usize, &(u64, u32, u32))| format!(
+            "r{number}: r{number} {{ compatible = \"opensbi,domain,memregion\"; base = <0 {base}>; order = <{order}>; }};\n"
+        );
+        let nodes: String = regions.iter().enumerate().map(node).collect();
+        let list = |(number, (.., bits)): (usize, &(u64, u32, u32))| format!("<&r{number} {bits}>,");
+        let list: String = regions.iter().enumerate().map(list).collect();
+        let source = changed("critical: critical {", &format!("{nodes} critical: critical {{"));
+        let source = source.replace("regions = <&critical_ram", &format!("regions = {list} <&critical_ram"));
+        let partition = partition(&source);
+        let domain = &partition.domains[0];
+        let spans = domain.spans();
+        for address in 0..0x208_u64 {
+            let there = regions.iter().filter(|(base, order, _)| address >> order == base >> order);
+            let bits = there.min_by_key(|(_, order, _)| *order).map_or(0, |(.., bits)| *bits);
+            prop_assert_eq!(domain.permissions_at(address).bits(), bits);
+            let span = spans.iter().find(|span| span.range.contains(address));
+            let of_span = span.map_or(0, |span| span.permissions.bits());
+            prop_assert_eq!(of_span, if bits >> 3 == 0 { 0 } else { bits });
+        }
+        let ends = spans.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start);
+        prop_assert!(ends);
+    }
+
+    /// Neither the order of nodes nor that of a list changes the partition.
+    #[test]
+    fn the_order_of_nodes_does_not_matter(seed in any::<u64>()) {
+        let start = MACHINE.find("\n\t\t\tlinux_ram").unwrap();
+        let end = MACHINE.find("\n\t\t};\n\t};\n\n\tmemory@8").unwrap();
+        let mut nodes: Vec<_> = MACHINE[start..end].split("\n\n").collect();
+        prop_assert_eq!(nodes.len(), 13);
+        let mut order = seed;
+        for place in (1..nodes.len()).rev() {
+            order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            nodes.swap(place, (order >> 33) as usize % (place + 1));
+        }
+        let source = [&MACHINE[..start], "\n", &nodes.join("\n\n"), &MACHINE[end..]].concat();
+        let source = source
+            .replace("<&cpu2>, <&cpu3>", "<&cpu3>, <&cpu2>")
+            .replace("<&linux_ram 0x3f>, <&firmware 0x0>", "<&firmware 0x0>, <&linux_ram 0x3f>");
+        let (before, after) = (partition(MACHINE), partition(&source));
+        prop_assert_eq!(before.digest(), after.digest());
+        prop_assert_eq!(before, after);
+    }
+}
