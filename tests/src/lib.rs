@@ -14,6 +14,7 @@ mod evidence;
 mod expand;
 mod faults;
 pub mod figures;
+pub mod frames;
 #[cfg(test)]
 mod house;
 mod instant;

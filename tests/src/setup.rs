@@ -22,6 +22,8 @@ pub struct Setup {
     pub kernel: Result<PathBuf, String>,
     /// The loader, for the first flash.
     pub loader: Result<PathBuf, String>,
+    /// The critical guest.
+    pub critical: Result<PathBuf, String>,
     /// The plugin for QEMU.
     pub plugin: Result<PathBuf, String>,
     /// The Debian guest.
@@ -47,6 +49,7 @@ impl Setup {
             poisoning: poisoning(),
             kernel: kernel(),
             loader: built("loader.bin", "build it with `make loader`"),
+            critical: built("critical.bin", "build it with `make critical`"),
             plugin: built("poorwill-plugin.so", "build it with `make plugin`"),
             linux: paths::Guest::find(Kernel::Stock).map_err(|error| error.to_string()),
             backports: paths::Guest::find(Kernel::Backports).map_err(|error| error.to_string()),

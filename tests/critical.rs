@@ -1,0 +1,227 @@
+//! `cargo test -p poorwill-tests --test critical`: the critical guest alone on a machine, with
+//! heartbeats at half load, through sleeps that its serial line and its timer end. QEMU counts
+//! instructions as time, so the host's load delays no heartbeat.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, ensure};
+use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
+use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, interrupt, tree};
+use poorwill_tests::{Setup, frames};
+
+/// Sleeps of each machine.
+const SLEEPS: usize = 5;
+
+/// The most that a heartbeat may be late, in units of 100 ns: a hundredth of its period.
+const MOST_LATE: u64 = 100;
+
+/// Limit of each wait.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Nanoseconds of an instruction, as a power of two.
+const SHIFT: u32 = 4;
+
+/// Configuration space of bus 0, and the bytes of a slot in it.
+const CONFIGURATION: u64 = 0x3000_0000;
+const SLOT_BYTES: u64 = 1 << 15;
+
+/// I/O ports of the functions' BARs, by slot. They are the addresses in [`NODES`] without the
+/// window's, 0x3000000.
+const BARS: [(u64, &[u64]); 2] = [(4, &[0x1000, 0x1080, 0x1100]), (5, &[0x1108])];
+
+/// The guest's functions, as its own device tree has them (guest/critical/critical.dts).
+const NODES: &str = r#"
+/ { soc {
+    can@3001000 { compatible = "pci10e8,8406"; interrupts = <32 4>;
+        interrupt-parent = <&{/soc/interrupt-controller@d000000}>;
+        reg = <0 0x3001000 0 0x80>, <0 0x3001080 0 0x80>, <0 0x3001100 0 0x8>; };
+    serial@3001108 { compatible = "pci1b36,2"; interrupts = <33 4>;
+        interrupt-parent = <&{/soc/interrupt-controller@d000000}>;
+        reg = <0 0x3001108 0 0x8>; };
+}; };
+"#;
+
+/// What ends a machine's sleeps.
+#[derive(Clone, Copy, PartialEq)]
+enum Waker {
+    Serial,
+    Timer,
+}
+
+fn main() -> anyhow::Result<()> {
+    // cargo asks each test for its list.
+    if std::env::args().any(|word| word == "--list") {
+        println!("critical: test");
+        return Ok(());
+    }
+    interrupt::install()?;
+    let setup = Setup::find();
+    let found = (|| {
+        let text = |what: &String| anyhow!("{what}");
+        let qemu = setup.qemu.as_ref().map_err(text)?;
+        let firmware = setup.firmware.as_ref().map_err(text)?;
+        Ok::<_, anyhow::Error>((qemu, firmware, setup.critical.as_ref().map_err(text)?))
+    })();
+    let (qemu, firmware, guest) = match found {
+        Ok(found) => found,
+        Err(error) if std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1") => {
+            return Err(error);
+        }
+        Err(error) => {
+            println!("test critical ... ignored ({error:#})");
+            return Ok(());
+        }
+    };
+    for (waker, has_sstc) in [
+        (Waker::Serial, true),
+        (Waker::Timer, true),
+        (Waker::Timer, false),
+    ] {
+        let machine = Machine {
+            harts: 1,
+            memory: "256M".parse()?,
+            kernel: Some(guest.clone()),
+            ..Machine::new(firmware)
+        };
+        run(machine, qemu, waker, has_sstc)?;
+    }
+    println!("test critical ... ok");
+    Ok(())
+}
+
+/// Runs one machine through its sleeps, and checks its frames.
+fn run(machine: Machine, qemu: &Qemu, waker: Waker, has_sstc: bool) -> anyhow::Result<()> {
+    let folder = socket_folder()?;
+    let at = |name: &str| folder.path().join(name);
+    let mut machine = machine.for_counts(SHIFT);
+    if !has_sstc {
+        let arguments = ["-cpu", "rv64,sstc=off"];
+        machine.extra_arguments.extend(arguments.map(Into::into));
+    }
+    let chosen = match waker {
+        Waker::Serial => "",
+        // Shorter than a control period: only a reset makes the pipeline initialise again.
+        Waker::Timer => "poorwill,wake-after-ms = <5>;",
+    };
+    let source = format!("{NODES}/ {{ chosen {{ poorwill,load-us = <500>; {chosen} }}; }};\n");
+    // Devices come later: QEMU's tree does not have them.
+    tree::write(&machine, qemu, &source, &at("tree"))?;
+    add_devices(&mut machine, folder.path());
+
+    let mut running = machine.power_on(qemu, PowerOn::default())?;
+    running.fail_on(&["FAIL", "panic"]);
+    let mut control = Control::connect(&at("qmp"), LIMIT)?;
+    place_bars(&at("qtest"))?;
+    control.switch_on()?;
+    let outcome = sleep_and_wake(&mut running, &at("trigger"), waker);
+    outcome.with_context(|| running.tail(20).join("\n"))?;
+    control.quit()?;
+    running.wait_exit(LIMIT)?;
+
+    let frames = frames::frames(&fs::read_to_string(at("trace"))?)?;
+    frames::check(&frames, SLEEPS)?;
+    let latest = frames.iter().map(|frame| frame.lateness_100ns).max();
+    let (count, latest) = (frames.len(), latest.context("no frame")?);
+    ensure!(
+        latest <= MOST_LATE,
+        "a heartbeat is {latest} times 100 ns late"
+    );
+    println!("critical: {count} frames, {SLEEPS} sleeps, at most {latest} times 100 ns late");
+    Ok(())
+}
+
+/// Adds the guest's functions, the files in `folder` that lead to them, and the trace. QEMU then
+/// waits for the BARs.
+fn add_devices(machine: &mut Machine, folder: &Path) {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let pairs = [
+        ("-object", "can-bus,id=can".to_owned()),
+        ("-device", "kvaser_pci,canbus=can,addr=4".to_owned()),
+        ("-device", "pci-serial,chardev=trigger,addr=5".to_owned()),
+        (
+            "-chardev",
+            format!(
+                "socket,id=trigger,path={},server=on,wait=off",
+                file("trigger")
+            ),
+        ),
+        (
+            "-qtest",
+            format!("unix:{},server=on,wait=off", file("qtest")),
+        ),
+        ("-qtest-log", "/dev/null".to_owned()),
+        ("-dtb", file("tree")),
+        ("-trace", frames::WRITES.to_owned()),
+        ("-D", file("trace")),
+    ];
+    for (option, value) in pairs {
+        (machine.extra_arguments).extend([option.to_owned(), value].map(Into::into));
+    }
+    (machine.extra_arguments).extend(socket_arguments(&folder.join("qmp")));
+    machine.extra_arguments.push("-S".into());
+}
+
+/// Sends the machine to sleep, and waits for its wakes.
+fn sleep_and_wake(
+    running: &mut RunningMachine,
+    trigger: &Path,
+    waker: Waker,
+) -> anyhow::Result<()> {
+    let mut line = UnixStream::connect(trigger)?;
+    running.wait_for("critical: start ", LIMIT)?;
+    for wake in 1..=SLEEPS {
+        running.run_for(Duration::from_millis(200))?;
+        line.write_all(b"s")?;
+        running.wait_for("poorwill: sleep mode=retain", LIMIT)?;
+        let by = match waker {
+            Waker::Serial => {
+                line.write_all(b"w")?;
+                "serial"
+            }
+            Waker::Timer => "timer",
+        };
+        let report = running.wait_for("critical: wake ", LIMIT)?.text;
+        let start = format!("critical: wake by={by} wakes={wake} ");
+        ensure!(
+            report.starts_with(&start),
+            "{report:?} does not start with {start:?}"
+        );
+        ensure!(
+            report.contains(" missed=0 "),
+            "deadlines were missed: {report}"
+        );
+    }
+    // The last wake's pipeline has data again.
+    running.run_for(Duration::from_millis(500))?;
+    Ok(())
+}
+
+/// Places the functions' BARs through QEMU's test socket, as the firmware will for domains.
+fn place_bars(socket: &Path) -> anyhow::Result<()> {
+    let mut commands = UnixStream::connect(socket)?;
+    commands.set_read_timeout(Some(LIMIT))?;
+    let mut answers = BufReader::new(commands.try_clone()?);
+    let mut ask = |command: String| {
+        commands.write_all(format!("{command}\n").as_bytes())?;
+        let mut answer = String::new();
+        answers.read_line(&mut answer)?;
+        ensure!(
+            answer.trim_end() == "OK",
+            "QEMU answers {answer:?} to {command}"
+        );
+        Ok(())
+    };
+    for (slot, bars) in BARS {
+        let function = CONFIGURATION + slot * SLOT_BYTES;
+        for (register, bar) in (function + 0x10..).step_by(4).zip(bars) {
+            ask(format!("writel {register:#x} {bar:#x}"))?;
+        }
+        // The command register: I/O ports are decoded.
+        ask(format!("writew {:#x} 1", function + 4))?;
+    }
+    Ok(())
+}
