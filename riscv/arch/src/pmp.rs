@@ -6,12 +6,6 @@ use crate::csr;
 /// Maximum number of entries of a hart.
 pub const MAX_ENTRIES: usize = 64;
 
-/// Number of entries in a configuration register.
-pub const ENTRIES_IN_A_WORD: usize = 8;
-
-/// Maximum number of configuration registers of a hart.
-pub const MAX_CONFIGS: usize = MAX_ENTRIES / ENTRIES_IN_A_WORD;
-
 /// Writes a register and returns its new value; `None` if the hart lacks it.
 type Register = fn(u64) -> Option<u64>;
 
@@ -30,7 +24,7 @@ static ADDRESSES: [Register; MAX_ENTRIES] = registers!(csr::PMPADDR0, 1:
     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
 
 /// RV64 has only the registers with even numbers.
-static CONFIGS: [Register; MAX_CONFIGS] = registers!(csr::PMPCFG0, 2: 0 1 2 3 4 5 6 7);
+static CONFIGS: [Register; MAX_ENTRIES / 8] = registers!(csr::PMPCFG0, 2: 0 1 2 3 4 5 6 7);
 
 /// Writes an entry's `pmpaddr` and returns its new value; `None` if the hart lacks the entry.
 ///
@@ -45,8 +39,8 @@ pub unsafe fn set_address(entry: usize, value: u64) -> Option<u64> {
     ADDRESSES[entry](value)
 }
 
-/// Writes the configuration register `word`, which holds [`ENTRIES_IN_A_WORD`] entries. Returns
-/// its new value; `None` if the hart lacks it.
+/// Writes the configuration register `word`, which holds eight entries. Returns its new
+/// value; `None` if the hart lacks it.
 ///
 /// # Safety
 ///
@@ -54,7 +48,7 @@ pub unsafe fn set_address(entry: usize, value: u64) -> Option<u64> {
 ///
 /// # Panics
 ///
-/// When `word` is [`MAX_CONFIGS`] or more.
+/// When `word` is 8 or more.
 pub unsafe fn set_config(word: usize, value: u64) -> Option<u64> {
     CONFIGS[word](value)
 }
