@@ -4,7 +4,7 @@
 mod energy;
 mod figures;
 pub mod plot;
-mod tables;
+pub mod tables;
 
 use anyhow::Context;
 use askama::Template;

@@ -4,14 +4,27 @@ use crate::appliance::Appliance;
 use crate::compare::{Case, Comparison, gib};
 use crate::results::Results;
 use crate::spread::seconds as cell;
+use crate::table::table;
 
-pub(super) struct Grid {
-    pub(super) title: &'static str,
+#[derive(Clone, Debug)]
+pub struct Grid {
+    pub title: &'static str,
     pub(super) heads: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
-pub(super) fn all(results: &Results) -> Vec<Grid> {
+impl Grid {
+    /// The table for the terminal.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut table = table(&self.heads, 1);
+        table.add_rows(&self.rows);
+        table.to_string()
+    }
+}
+
+#[must_use]
+pub fn all(results: &Results) -> Vec<Grid> {
     let mut grids = Vec::new();
     if let Some(compare) = &results.compare {
         grids.push(seconds(compare));

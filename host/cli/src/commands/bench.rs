@@ -6,11 +6,10 @@ use std::time::Instant;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use poorwill_bench::compare::{Case, Comparison, QUICK, Size, USUAL, combinations, gib};
-use poorwill_bench::instructions::Count;
+use poorwill_bench::compare::{Comparison, QUICK, Size, USUAL, combinations};
+use poorwill_bench::report::tables;
 use poorwill_bench::results::Results;
-use poorwill_bench::spread::{Spread, seconds};
-use poorwill_bench::table::table;
+use poorwill_bench::spread::Spread;
 use poorwill_bench::targets::Target;
 use poorwill_bench::{BenchOptions, NotMeasured, Pair, Part, Sealing, Start, host};
 use poorwill_machine::size::Bytes;
@@ -194,18 +193,14 @@ fn print_all(results: &Results) {
     if !results.start.is_empty() {
         print_starts(&results.start);
     }
-    if !results.instructions.is_empty() {
-        print_instructions(&results.instructions);
-    }
     if !results.seal.is_empty() {
         print_sealing(&results.seal);
     }
-    if let Some(compare) = &results.compare {
-        print_comparison(compare);
+    for grid in tables::all(results) {
+        println!("{}:\n{}", grid.title, grid.text());
     }
-    if let Some(appliance) = &results.appliance {
-        println!("The appliance's starts, medians with the least and the most:");
-        println!("{}", appliance.table());
+    if let Some(compare) = &results.compare {
+        print_gaps(compare);
     }
     for not_had in &results.not_had {
         println!("{not_had}");
@@ -215,47 +210,8 @@ fn print_all(results: &Results) {
     }
 }
 
-fn print_instructions(counts: &[Count]) {
-    println!("The firmware's instructions, the least of some runs (and the most):");
-    for count in counts {
-        println!(
-            "  {:14} {:>12} ({})",
-            count.name, count.instructions, count.most
-        );
-    }
-}
-
-/// A row in the table of machines: the spread of a figure over a case.
-type Figure = fn(&Case) -> Option<Spread>;
-
-const COLUMNS: [(&str, Figure); 7] = [
-    ("sleep", |case| case.sleep(|sleep| sleep.total_ms)),
-    ("QEMU saves", |case| {
-        case.qemu("mapped-ram", |cycle| cycle.save_total_ms)
-    }),
-    ("wake", |case| case.wake(|wake| wake.total_ms)),
-    ("of it loading", |case| case.wake(|wake| wake.load_ms)),
-    ("QEMU restores", |case| {
-        case.qemu("mapped-ram", |cycle| cycle.restore_ms)
-    }),
-    ("cold boot", |case| case.cold_boot(|boot| boot.total_ms)),
-    ("hibernated", |case| case.hibernation(|one| one.total_ms)),
-];
-
-fn print_comparison(compare: &Comparison) {
-    println!(
-        "Seconds, medians of {} rounds with the least and the most (wake, cold boot, \
-         hibernated: power-on to redis's first answer):",
-        compare.rounds
-    );
-    let names = COLUMNS.iter().map(|(name, _)| *name);
-    let mut table = table(["GiB used", "of"].into_iter().chain(names), 0);
-    for case in &compare.cases {
-        let sizes = [gib(case.used_mib), gib(case.installed_mib)];
-        let figures = COLUMNS.iter().map(|(_, figure)| seconds(figure(case)));
-        table.add_row(sizes.into_iter().chain(figures));
-    }
-    println!("{table}");
+/// Prints the reasons of the figures that the tables lack.
+fn print_gaps(compare: &Comparison) {
     for case in &compare.cases {
         for not_had in &case.not_had {
             println!("  {}, {not_had}", case.name());
