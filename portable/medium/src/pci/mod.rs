@@ -18,6 +18,7 @@ mod device_handle;
 mod error;
 mod find;
 mod host;
+pub mod intx;
 mod journal;
 mod kind;
 mod list;
