@@ -258,7 +258,7 @@ fn an_image_that_was_put_back_is_whole_and_does_not_wake() {
     fs::write(world.path("disk"), &old).unwrap();
     let outcome = world.run(&WITH_FLASH);
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
-    for words in ["verified: all tags match", "does not wake", "put back"] {
+    for words in ["verified: all tags match", "does not wake", "copied back"] {
         assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
     }
     // The record of one that was consumed, put back as committed.
@@ -270,7 +270,7 @@ fn an_image_that_was_put_back_is_whole_and_does_not_wake() {
     assert!(
         outcome
             .out
-            .contains("does not wake: sleep 1 was cut short or is over"),
+            .contains("does not wake: sleep 1 was interrupted, or its image was used or discarded"),
         "{outcome:#?}"
     );
 }

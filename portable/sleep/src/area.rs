@@ -1,4 +1,4 @@
-//! The way to the sleep area: devices, their media, partition tables.
+//! Finds and opens the sleep area: searches devices, their media and their partition tables.
 
 use core::slice;
 
@@ -23,17 +23,17 @@ pub(crate) type AnyArea<'a, 'd> = Area<'a, Disk<'d>>;
 /// A medium of any kind.
 pub(crate) type Disk<'m> = &'m mut dyn Medium;
 
-/// Where an area is on its device.
+/// The place of an area on its device.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     medium: MediumId,
     area: AreaLocation,
 }
 
-/// The areas that were found: which is the first, and how many.
+/// The first of the areas that were found, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Areas {
-    /// On which of the devices, and where there.
+    /// The index of its device, and its place there.
     first: Option<(usize, Found)>,
     count: usize,
 }
@@ -44,7 +44,7 @@ impl Areas {
         self.count += 1;
     }
 
-    /// Adds those of another device.
+    /// Adds the areas of another device.
     fn join(&mut self, other: Areas) {
         self.first = self.first.or(other.first);
         self.count += other.count;
@@ -59,18 +59,19 @@ impl Areas {
     }
 }
 
-/// The shared namespaces that hold areas and were visited. Each is used through the controller
-/// that was first, and counts once.
+/// The visited shared namespaces that hold areas. Each is used through the first controller that
+/// shows it, and counts once.
 #[derive(Debug, Default)]
 struct Visited(ArrayVec<SharedNamespace, MAX_SHARED>);
 
-/// Shared namespaces with sleep areas that are remembered: one more than a machine may have. Any
-/// further one may count twice; the machine has too many areas in any case.
+/// Maximum number of shared namespaces with sleep areas that are remembered: one more than a
+/// machine may have. A further one may count twice, but the machine then has too many areas in any
+/// case.
 const MAX_SHARED: usize = 2;
 
 impl Visited {
-    /// Whether the medium of this device was visited through another controller. If not, it
-    /// counts as visited from now on.
+    /// Returns whether this medium was visited through another controller. If it was not, it counts
+    /// as visited from now on.
     fn includes(&mut self, device: &mut impl Device, medium: MediumId) -> Result<bool, AreaError> {
         let Some(namespace) = device.shared_namespace(medium)? else {
             return Ok(false);
@@ -84,24 +85,24 @@ impl Visited {
     }
 }
 
-/// What a job on a sleep area works with.
+/// An open sleep area, with the memory for a job on it.
 pub(crate) struct OpenArea<'w, 'a, 'd> {
     pub(crate) area: &'w mut Area<'a, Disk<'d>>,
-    /// For an image.
+    /// Memory for an image.
     pub(crate) workspace: &'w mut [Page],
-    /// The fingerprints of the partitions beside it, if they are needed; or why they are
-    /// missing.
+    /// The fingerprints of the partitions beside the area, if they are needed; or the reason why
+    /// they are missing.
     pub(crate) fingerprints: Fingerprints<'w>,
 }
 
-/// See [`OpenArea`].
+/// The `fingerprints` of an [`OpenArea`].
 pub(crate) type Fingerprints<'w> = Result<&'w mut PartitionFingerprints, AreaError>;
 
-/// Runs `job` on the machine's sleep area, and leaves the disk as it was found.
-/// `needs_fingerprints` says whether the job needs them, which take time.
-/// `stop` says how a controller is to be left, by the job's result.
+/// Runs `job` on the machine's sleep area, then restores the disk's previous state.
+/// `needs_fingerprints` returns whether the job needs the fingerprints, which take time. `stop`
+/// chooses how a controller is stopped, from the job's result.
 ///
-/// # Errors
+/// [`AreaError`]: the job has not run.
 ///
 /// [`AreaError`]; the job has not run then.
 pub(crate) fn with_area<M: Machine, R>(
@@ -111,10 +112,11 @@ pub(crate) fn with_area<M: Machine, R>(
     job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
     stop: impl Fn(&R) -> Stop,
 ) -> Result<R, AreaError> {
-    // A job may not have run.
+    // Without a result the job has not run, so the OS gets the controller back.
     let stop = |result: &Result<R, AreaError>| result.as_ref().map_or(Stop::Handover, &stop);
     let places = machine.devices();
-    // Starting a controller takes long on real disks: an only one is started once.
+    // The start of a controller takes long on real disks. If there is only one, it is started only
+    // once.
     let (place, found) = match places.as_slice() {
         [] => return Err(AreaError::NoDisk),
         [only] => (only, None),
@@ -126,15 +128,16 @@ pub(crate) fn with_area<M: Machine, R>(
     machine.on_device(place, stop, |device| {
         let found = match found {
             Some(found) => found,
-            // One controller does not list a namespace twice.
+            // A controller does not list a namespace twice, so there is nothing to remember.
             None => look(device, 0, work.scratch, None)?.the_only()?.1,
         };
         on_area(machine, device, found, work, needs_fingerprints, job)
     })
 }
 
-/// Runs `job` on an area of a device. The block gives the medium and the vault back.
-// The device's frame is below: a job needs most of the stack.
+/// Runs `job` on an area of a device. The inner block returns the medium and the vault before the
+/// fingerprints are taken.
+// Not inlined: a job needs most of the stack, and this frame lies above it.
 #[inline(never)]
 fn on_area<M: Machine, R>(
     machine: &M,
@@ -164,8 +167,8 @@ fn on_area<M: Machine, R>(
     }
 }
 
-/// How the machine is to sleep, by its sleep area; `None` without one, or with several. A
-/// configuration that cannot be read is the default. The vault is not asked.
+/// The configuration of the machine's sleep area; `None` without an area, or with several. An
+/// unreadable configuration counts as the default. The vault is not used.
 pub(crate) fn configuration<M: Machine>(machine: &M, work: &mut Work<'_>) -> Option<Configuration> {
     let mut areas = Areas::default();
     let mut configuration = Ok(Configuration::default());
@@ -193,8 +196,7 @@ pub(crate) fn configuration<M: Machine>(machine: &M, work: &mut Work<'_>) -> Opt
     }))
 }
 
-/// Runs `job` on every sleep area that can be reached, for machines that have more
-/// than one.
+/// Runs `job` on each sleep area that can be reached, on machines with more than one.
 pub(crate) fn for_each_area<M: Machine>(
     machine: &M,
     work: &mut Work<'_>,
@@ -212,7 +214,7 @@ pub(crate) fn for_each_area<M: Machine>(
     });
 }
 
-/// The areas of several devices.
+/// The areas of all devices.
 fn survey<M: Machine>(machine: &M, places: &[M::Place], scratch: &mut Page) -> Areas {
     let mut areas = Areas::default();
     on_each_device(machine, places, &mut |number, device, visited| {
@@ -222,7 +224,7 @@ fn survey<M: Machine>(machine: &M, places: &[M::Place], scratch: &mut Page) -> A
     areas
 }
 
-/// The areas of the device of that number.
+/// The areas of the device with this index.
 fn look(
     device: &mut impl Device,
     number: usize,
@@ -237,12 +239,12 @@ fn look(
     Ok(areas)
 }
 
-/// A job on a device: on the device of this number.
+/// A job on a device, which also gets the device's index.
 type DeviceJob<'j, M> = dyn FnMut(usize, &mut <M as Devices>::Device<'_>, Option<&mut Visited>) -> Result<(), AreaError>
     + 'j;
 
-/// Runs `job` on every device. One that fails is named and passed over: it may have
-/// nothing to do with sleeping. A namespace that it shares can be visited through another.
+/// Runs `job` on each device. A device that fails is reported and skipped, since it may be
+/// unrelated to sleep. Its shared namespaces can be visited through another device.
 fn on_each_device<'j, M: Machine + 'j>(
     machine: &M,
     places: &[M::Place],
@@ -268,8 +270,8 @@ fn on_each_device<'j, M: Machine + 'j>(
     }
 }
 
-/// Runs `job` for each area of a device, with its disk. A medium in a format that is not ours
-/// holds none; one that was `visited` through another device is passed over.
+/// Runs `job` for each area of a device, with its disk. Skips media in unknown formats, and those
+/// that were `visited` through another device.
 fn visit(
     device: &mut impl Device,
     scratch: &mut Page,
@@ -317,7 +319,7 @@ fn fingerprint(
     Ok(())
 }
 
-/// The area, its records read anew.
+/// Opens the area: reads its records again.
 #[inline(never)]
 fn open_area<'a, 'd>(
     disk: &'a mut Disk<'d>,

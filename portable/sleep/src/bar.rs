@@ -5,13 +5,12 @@ use poorwill_memory::to_usize;
 
 use crate::machine::Job;
 
-/// Steps of the bar. Each costs a line on a serial port, so there are few.
+/// Steps of the bar. Each step costs a line on a serial port, so there are few.
 const STEPS: usize = DONE.len();
 const DONE: &str = "####################";
 const LEFT: &str = "....................";
 
-/// A bar that shows how far a job has come. It makes the words; the machine draws them when
-/// the bar has moved.
+/// A progress bar. It makes the text; the machine prints it at each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
     job: Job,
@@ -25,7 +24,7 @@ impl Bar {
         Bar { job, step: 0 }
     }
 
-    /// Moves it on; says whether it has got on by a step, and is to be drawn anew.
+    /// Updates the bar. Returns true at a new step: the bar must be drawn again.
     pub fn advance(&mut self, progress: Progress) -> bool {
         let total = progress.total_pages.max(1);
         let step = to_usize(progress.done_pages.min(total) * STEPS as u64 / total);
@@ -34,7 +33,7 @@ impl Bar {
         has_moved
     }
 
-    /// Whether it has ever moved, and thus been drawn.
+    /// Returns whether the bar has reached its first step, and so was drawn.
     #[must_use]
     pub fn has_moved(&self) -> bool {
         self.step > 0

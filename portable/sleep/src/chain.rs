@@ -10,8 +10,8 @@ use crate::error::NotKept;
 use crate::machine::{Domain, Machine, WakeVector};
 use crate::state;
 
-/// The OS at rest: its other harts are stopped, and this one is in its call. The
-/// proof is its memory, which the firmware lends only then.
+/// An OS that asks for a sleep: its other harts are stopped, and this hart is in the OS's call. The
+/// reference to OS memory is the proof, since the firmware lends it only then.
 #[derive(Debug)]
 pub struct Quiesced<'m> {
     memory: &'m mut OsMemory,
@@ -19,23 +19,23 @@ pub struct Quiesced<'m> {
 }
 
 impl<'m> Quiesced<'m> {
-    /// An OS that is to go on at `vector`.
+    /// An OS that will continue at `vector`.
     #[must_use]
     pub fn new(memory: &'m mut OsMemory, vector: WakeVector) -> Self {
         Quiesced { memory, vector }
     }
 
-    /// Where it is to go on.
+    /// The address and argument at which the OS will continue.
     pub(crate) fn vector(&self) -> WakeVector {
         self.vector
     }
 
-    /// Its memory.
+    /// The OS's memory.
     pub(crate) fn memory(&self) -> &OsMemory {
         self.memory
     }
 
-    /// Writes down the state of harts and devices.
+    /// Captures the state of harts and devices.
     ///
     /// # Errors
     ///
@@ -63,17 +63,17 @@ impl<'m> Quiesced<'m> {
     }
 }
 
-/// How an image is to be made.
+/// The parameters of an image.
 #[derive(Debug)]
 pub(crate) struct Plan<'g, 'k> {
     pub(crate) generation: u64,
     pub(crate) kind: ImageKind,
     pub(crate) seal: Option<Seal<'k>>,
-    /// The fingerprints of the partitions beside it.
+    /// The fingerprints of the partitions beside the image.
     pub(crate) fingerprints: &'g [PartitionFingerprint],
 }
 
-/// A machine whose state is written down.
+/// A machine whose state is captured.
 #[derive(Debug)]
 pub struct Captured<'q, 'k> {
     memory: &'q mut OsMemory,
@@ -81,9 +81,9 @@ pub struct Captured<'q, 'k> {
 }
 
 impl<'q, 'k> Captured<'q, 'k> {
-    /// Saves its memory behind that.
+    /// Saves the machine's memory after its state.
     ///
-    /// # Errors
+    /// [`SaveError`]: memory has its old contents.
     ///
     /// [`SaveError`]; memory is as it was then.
     pub(crate) fn write<M: Medium>(
@@ -109,7 +109,7 @@ impl<'q, 'k> Captured<'q, 'k> {
     }
 }
 
-/// A machine whose image is durable, and is not yet the one that wakes.
+/// A machine whose image is durable, but not committed yet.
 #[derive(Debug)]
 pub struct Written<'q, 'k> {
     memory: &'q mut OsMemory,
@@ -118,10 +118,11 @@ pub struct Written<'q, 'k> {
 }
 
 impl Written<'_, '_> {
-    /// Commits the image; `sleep_ms` is how long the sleep has taken. A commit is ended even if
-    /// the power fails: that is shorter than the way back.
+    /// Commits the image. `sleep_ms`: duration of the sleep so far. A commit runs to its end even
+    /// if the power fails, since that is shorter than the undo.
     ///
-    /// # Errors
+    /// [`CommitError`]: memory has its old contents. If the power fails, some of it may stay
+    /// sealed.
     ///
     /// [`CommitError`]; memory is as it was then. If the power fails, some may stay sealed.
     pub(crate) fn commit<M: Medium>(
@@ -140,7 +141,8 @@ impl Written<'_, '_> {
         }
     }
 
-    /// Gives the image up: memory is as it was. If the power fails, some may stay sealed.
+    /// Discards the image, and restores memory to its old contents. If the power fails, some of it
+    /// may stay sealed.
     pub(crate) fn abandon(self, workspace: &mut Workspace<'_>, workers: &dyn Workers) {
         give_back(&self.request, self.memory, workspace, workers);
     }

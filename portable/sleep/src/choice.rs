@@ -1,20 +1,20 @@
-//! Which way a sleep takes.
+//! Chooses the way of a sleep.
 
 use poorwill_store::{Configuration, Purpose, SleepMode};
 
 /// How a machine sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// It is cut: everything stays in RAM, which is persistent.
+    /// By a cut: everything stays in persistent RAM.
     Cut,
-    /// It is saved at once, for that.
+    /// By a save at once, for this purpose.
     Save(Purpose),
-    /// It rests with its RAM powered, for good or for these ms.
+    /// By retaining, without an end or for at most this number of ms.
     Rest(Option<u64>),
 }
 
-/// What a configuration wants, on a machine that can be cut or cannot. One that cannot, or
-/// was to be and was refused, is saved.
+/// The way that a configuration asks for. A machine that cannot be cut, or whose cut was refused,
+/// is saved instead.
 pub(crate) fn choose(configuration: &Configuration, can_be_cut: bool) -> Choice {
     match (configuration.next_snapshot, configuration.mode) {
         (Some(name), _) => Choice::Save(Purpose::Snapshot(name)),

@@ -4,14 +4,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::error::StateRefusal;
 use crate::machine::WakeVector;
 
-/// The time is not known: the machine has no clock that runs without power.
+/// The time of a machine without a clock that runs while the power is off.
 const NO_TIME: u64 = 0;
 
-/// [`Core::deadline`] where no timer is set, or where the OS keeps it.
+/// The deadline if no timer is set, or if the OS keeps its timer.
 const NO_DEADLINE: u64 = u64::MAX;
 
-/// What an image has of a machine that is needed to go on at all
-/// (docs/image-format.md, "State").
+/// The part of an image without which the OS cannot continue (docs/image-format.md, "State").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Core {
@@ -23,10 +22,10 @@ pub struct Core {
     deadline: u64,
 }
 
-/// A moment, by the clocks of a machine.
+/// A moment, in the times of a machine's clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Ticks of its counter.
+    /// Ticks of the machine's counter.
     pub ticks: u64,
     /// Nanoseconds since the Unix epoch; `None` without a clock that runs while the
     /// power is off.
@@ -34,8 +33,8 @@ pub struct Moment {
 }
 
 impl Core {
-    /// The hart `hart` sleeps at that moment, and goes on at `vector`. Its OS's timer
-    /// rings at `deadline`, in ticks, where the machine keeps it and it is set.
+    /// Hart `hart` sleeps at this moment, and its OS continues at `vector`. `deadline` of the OS's
+    /// timer is in ticks; `None` if it is not set or the OS keeps it.
     #[must_use]
     pub fn new(hart: u64, vector: WakeVector, at: Moment, deadline: Option<u64>) -> Self {
         Core {
@@ -48,13 +47,13 @@ impl Core {
         }
     }
 
-    /// The hart that slept, and wakes.
+    /// The hart that slept, which is the one that wakes.
     #[must_use]
     pub fn hart(&self) -> u64 {
         self.hart
     }
 
-    /// Where the OS goes on.
+    /// The address and argument at which the OS continues.
     #[must_use]
     pub fn vector(&self) -> WakeVector {
         WakeVector {
@@ -63,15 +62,14 @@ impl Core {
         }
     }
 
-    /// When the OS's timer is to ring, in ticks; all ones when it is not.
+    /// The deadline of the OS's timer in ticks; all ones without one.
     #[must_use]
     pub fn deadline(&self) -> u64 {
         self.deadline
     }
 
-    /// The counter at `now_ns`: it advances while the power is off.
-    /// Without a clock, or with a clock that was set back, it continues where it was.
-    /// `ticks_in` converts nanoseconds.
+    /// The counter at `now_ns`: it advances while the power is off. Without a clock, or with a
+    /// clock that was set back, it continues from its old value. `ticks_in` converts nanoseconds.
     #[must_use]
     pub fn ticks_at(&self, now_ns: Option<u64>, ticks_in: impl FnOnce(u64) -> u64) -> u64 {
         let slept_ns = match (self.now_ns, now_ns) {
@@ -81,7 +79,7 @@ impl Core {
         self.ticks.saturating_add(ticks_in(slept_ns))
     }
 
-    /// Takes it out of an image's state.
+    /// Takes the section out of an image's state.
     ///
     /// # Errors
     ///

@@ -4,39 +4,39 @@ use poorwill_medium::nvme::SharedNamespace;
 
 use crate::error::AreaError;
 
-/// Devices that are looked at, at most.
+/// Maximum number of devices that are searched.
 pub const MAX_DEVICES: usize = 16;
 
-/// Media of a device at most: a controller's namespaces and its memory region.
+/// Maximum number of media of a device: a controller's namespaces and its memory region.
 pub const MAX_MEDIA: usize = poorwill_medium::nvme::MAX_NAMESPACES + 1;
 
-/// Which medium of a device.
+/// Selects a medium of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediumId {
-    /// The namespace of this number.
+    /// The namespace with this number.
     Namespace(u32),
-    /// The memory that the CPU loads and stores.
+    /// The memory that the CPU accesses directly.
     Memory,
 }
 
-/// A device that runs, and may hold sleep areas.
+/// A running device that may hold sleep areas.
 pub trait Device {
-    /// One of its media, while it is lent.
+    /// The type of a lent medium.
     type Medium<'m>: LentMedium
     where
         Self: 'm;
 
-    /// Its media, each with the bytes of a block.
+    /// The device's media, each with its block size in bytes.
     fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA>;
 
-    /// Lends one of its media; `None` for a format that is not ours.
+    /// Lends a medium; `None` if its format is unknown.
     ///
     /// # Errors
     ///
     /// Why the medium cannot be used.
     fn medium(&mut self, id: MediumId) -> Result<Option<Self::Medium<'_>>, AreaError>;
 
-    /// What tells one of its media from others, if other devices may reach it, too.
+    /// Identifies a medium that other devices may reach, too; `None` if only this device can.
     ///
     /// # Errors
     ///
@@ -44,8 +44,8 @@ pub trait Device {
     fn shared_namespace(&mut self, medium: MediumId) -> Result<Option<SharedNamespace>, AreaError>;
 }
 
-/// A medium while it is lent.
+/// A lent medium.
 pub trait LentMedium {
-    /// The medium, of any kind.
+    /// The medium, as a trait object.
     fn disk(&mut self) -> &mut dyn Medium;
 }

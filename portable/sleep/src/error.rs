@@ -11,69 +11,69 @@ use thiserror::Error;
 use crate::cut::{CutReason, Misfit};
 use crate::vault_state::VaultFault;
 
-/// Why there is no sleep area to use.
+/// Why no sleep area can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AreaError {
-    /// Neither an NVMe controller nor memory that could hold an area.
+    /// There is neither an NVMe controller nor memory that could hold an area.
     #[error("no NVMe disk and no persistent memory")]
     NoDisk,
-    /// No partition of our type.
+    /// No partition has the type of sleep areas.
     #[error("no sleep area on any NVMe disk or persistent memory")]
     NoArea,
-    /// Which one to use is not for the firmware to guess.
+    /// There are several areas, and the firmware must not guess the right one.
     #[error("{0} sleep areas, where one is allowed")]
     TooManyAreas(usize),
-    /// PCI.
+    /// An error of PCI.
     #[error("{0}")]
     Pci(#[from] PciError),
-    /// NVMe.
+    /// An error of NVMe.
     #[error("{0}")]
     Nvme(#[from] NvmeError),
-    /// Mapped memory.
+    /// An error of mapped memory.
     #[error("{0}")]
     Mapped(#[from] MappedError),
-    /// Partition table.
+    /// An error of a partition table.
     #[error("{0}")]
     Table(#[from] GptError),
-    /// The area itself.
+    /// An error of the area.
     #[error("{0}")]
     Store(#[from] StoreError),
 }
 
 impl AreaError {
-    /// Whether the machine merely lacks what sleeping needs.
+    /// Returns whether the machine just has no medium for a sleep.
     pub(crate) fn is_absence(self) -> bool {
         matches!(self, AreaError::NoDisk | AreaError::NoArea)
     }
 }
 
-/// What a machine lacks that cannot be saved.
+/// Why a machine cannot be saved at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotArmed {
-    /// No way to switch the power off.
+    /// The machine cannot switch its power off.
     #[error("the machine cannot switch its power off")]
     NoPowerOff,
-    /// No sleep area.
+    /// There is no usable sleep area.
     #[error("{0}")]
     Area(AreaError),
-    /// More memory than the firmware can keep track of.
+    /// The machine has more memory than the firmware's workspace is for.
     #[error("{0}")]
     Workspace(NoRoom),
 }
 
-/// What failed on the way to the commit. The machine goes on then.
+/// Why a save failed before its commit. The machine continues then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoSleep {
-    /// The way to the sleep area.
+    /// The sleep area cannot be used.
     #[error("{0}")]
     Area(AreaError),
-    /// The machine holds state that no image has.
+    /// The machine has state that an image cannot hold.
     #[error("{0}")]
     Obstacle(#[from] Obstacle),
-    /// There is a vault, and it cannot be used: a plain image would show its contents.
+    /// The vault exists, but cannot be used. A plain image would reveal the memory's contents.
     #[error("{0}")]
     Vault(#[from] VaultFault),
-    /// The sleep area.
+    /// The sleep area failed.
     #[error("{0}")]
     Store(#[from] StoreError),
     /// The slot could not be opened.
@@ -82,59 +82,61 @@ pub enum NoSleep {
     /// A snapshot could wake over a partition that was written to.
     #[error("{0}; `poorwill-guest snapshot --unguarded` takes the snapshot nevertheless")]
     Unguarded(#[from] UnguardedPartition),
-    /// The machine's state.
+    /// The machine's state cannot be captured.
     #[error("{0}")]
     State(#[from] NotKept),
-    /// The image.
+    /// The image cannot be written.
     #[error("{0}")]
     Save(#[from] SaveError),
-    /// The commit, which is certain to have failed.
+    /// The commit has certainly failed.
     #[error("the image was not committed: {0}")]
     Commit(StoreError),
-    /// The power fails: the machine is to be cut.
+    /// The power fails, so the machine will be cut.
     #[error(transparent)]
     PowerFails(#[from] PowerFails),
 }
 
-/// Why the state of harts or devices cannot be written down.
+/// Why the state of harts or devices cannot be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotKept {
-    /// Its sections.
+    /// A section cannot be written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// By its address: it is in the middle of something.
+    /// The device at this address has not finished an operation.
     #[error("the device at {0:#x} is in a state that cannot be kept")]
     Device(u64),
 }
 
-/// What keeps a machine from being saved.
+/// Why an image of the machine would be wrong or incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Obstacle {
-    /// An IOMMU that translates: a device's addresses are not those of memory.
+    /// An IOMMU translates, so a device's addresses differ from physical ones.
     #[error(
         "the IOMMU at {0:#x} is on, so the disk would not reach memory where it is told to: leave it off, or bare"
     )]
     Iommu(u64),
-    /// A device that reaches memory and that only its driver can stop.
+    /// A device has access to memory, and only its driver can stop it.
     #[error(
         "the device at {0:#x} is in use, and may write to memory while it is saved: its driver must stop it"
     )]
     LiveDevice(u64),
-    /// Memory that the OS was given after the start.
-    #[error("memory was added at {0:#x} after the start, and no image has it: take it out")]
+    /// Memory was added to the running machine.
+    #[error(
+        "memory was added at {0:#x} after the start, and an image cannot include it: remove it"
+    )]
     AddedMemory(u64),
 }
 
 /// Why the machine boots cold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ColdBoot {
-    /// A cut cannot be resumed.
+    /// A cut exists, but cannot be resumed.
     #[error("cut: {0}")]
     Cut(CutReason),
     /// There is no image, or it is refused.
     #[error("{0}")]
     NoWake(#[from] NoWake),
-    /// No sleep area.
+    /// There is no sleep area.
     #[error("no image: {0}")]
     NoArea(AreaError),
     /// A key was pressed.
@@ -145,22 +147,22 @@ pub enum ColdBoot {
     Area(AreaError),
 }
 
-/// Why no image wakes though there is an area. Memory is untouched, and the images
-/// in the area have been given up, as far as that was possible.
+/// Why no image wakes although there is an area. OS memory is unchanged, and the area's images are
+/// discarded as far as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoWake {
     /// There is nothing to wake; the usual reason.
     #[error("{0}")]
     NoImage(#[from] NoImage),
-    /// The last power-on had an image and could not load it.
+    /// The last power-on could not load its image.
     #[error("the image could not be loaded: {0}")]
     LastWakeFailed(Failure),
-    /// The snapshot has failed too often in a row to be tried again.
+    /// Too many wakes of the snapshot have failed in a row.
     #[error("{}", Disabled(*tries, *failure))]
     Disabled {
-        /// How often.
+        /// Number of failed wakes.
         tries: u32,
-        /// Why the last time, as far as known.
+        /// The reason of the last failure, if it is known.
         failure: Option<Failure>,
     },
     /// The image is refused.
@@ -168,7 +170,7 @@ pub enum NoWake {
     Refused(#[from] Refusal),
 }
 
-/// The words for [`NoWake::Disabled`].
+/// Shows [`NoWake::Disabled`].
 struct Disabled(u32, Option<Failure>);
 
 impl fmt::Display for Disabled {
@@ -176,69 +178,70 @@ impl fmt::Display for Disabled {
         let Disabled(tries, failure) = self;
         write!(
             f,
-            "the snapshot is disabled after {tries} wakes in a row that failed"
+            "the snapshot is disabled after {tries} failed wakes in a row"
         )?;
         match failure {
             Some(failure) => write!(f, ", the last one because {failure}"),
-            None => f.write_str(": its OS has not said that it is well"),
+            None => f.write_str(": its OS has not reported a good wake"),
         }
     }
 }
 
-/// Why an image is refused, before any of it is loaded.
+/// Why an image is refused before any part of it is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// Damaged, forged, or of another machine.
+    /// The image is damaged or forged, or belongs to another machine.
     #[error("{0}")]
     Image(#[from] OpenError),
-    /// Its machine state does not fit.
+    /// The machine's state in the image does not fit.
     #[error("{0}")]
     State(#[from] StateRefusal),
-    /// More memory than the workspace is for.
+    /// The image is of more memory than the workspace is for.
     #[error("{0}")]
     Workspace(#[from] NoRoom),
     /// The slot cannot be read.
     #[error("{0}")]
     Medium(#[from] MediumError),
-    /// It is not to wake: the machine's counter says so.
+    /// The machine's counter does not permit the image to wake.
     #[error("the image must not be loaded: {0}")]
     Over(StoreError),
-    /// It could not be marked consumed, so it must not be loaded.
+    /// The image could not be marked as consumed, so it must not be loaded.
     #[error("the image cannot be marked consumed: {0}")]
     NotConsumed(StoreError),
-    /// The try of a snapshot could not be counted.
+    /// The snapshot's try could not be counted.
     #[error("the snapshot's record cannot be written: {0}")]
     NotCounted(StoreError),
 }
 
-/// Why the state of an image cannot be put back here.
+/// Why the state in an image cannot be restored here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StateRefusal {
-    /// A section is malformed, or not of this machine.
+    /// A section is malformed, or another machine's.
     #[error(transparent)]
     Section(#[from] StateError),
-    /// A section that this version does not know.
+    /// This version does not know a section.
     #[error("section {owner:#x} {number} of the machine's state is not known to this version")]
     Unknown {
-        /// Whose it is.
+        /// The section's owner.
         owner: u32,
-        /// Which of the owner's.
+        /// The section's number among those of its owner.
         number: u16,
     },
-    /// There is no section that says where the OS goes on.
-    #[error("the machine's state does not say where the OS goes on")]
+    /// The section with the wake vector is missing.
+    #[error("the machine's state has no wake vector")]
     NoCore,
-    /// The hart that slept is not there.
-    #[error("hart {0}, which slept, is not there")]
+    /// The hart that slept is missing.
+    #[error("this machine has no hart {0}, which slept")]
     NoHart(u64),
     /// The wake vector lies outside OS memory.
     #[error("the wake vector {0:#x} is not in OS memory")]
     WakeVector(u64),
-    /// The image knows its disk otherwise.
+    /// A partition has changed since the image was made.
     #[error("{0}: the image does not fit it any more")]
     Disk(#[from] DiskChanged),
-    /// A snapshot that does not say that this is accepted, as one of an older Poorwill's.
-    #[error("{0}: take the snapshot anew; `poorwill-guest snapshot --unguarded` accepts that")]
+    /// A partition cannot be guarded, and the snapshot has no consent to that. Snapshots of older
+    /// versions never have one.
+    #[error("{0}: take the snapshot again; `poorwill-guest snapshot --unguarded` accepts that")]
     Unguarded(UnguardedPartition),
     /// The partitions cannot be read.
     #[error("disk changes since the image was taken cannot be detected: {0}")]
@@ -253,7 +256,7 @@ impl From<StateRefusal> for Misfit {
             StateRefusal::NoCore => Misfit::NoCore,
             StateRefusal::NoHart(hart) => Misfit::NoHart(hart),
             StateRefusal::WakeVector(address) => Misfit::WakeVector(address),
-            // Those of an image alone.
+            // Only images have these refusals.
             StateRefusal::Disk(_) | StateRefusal::Unguarded(_) | StateRefusal::Partitions(_) => {
                 Misfit::Unnamed
             }

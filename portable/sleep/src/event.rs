@@ -12,117 +12,117 @@ use crate::error::{AreaError, NoSleep, NotArmed};
 use crate::retain::{Cause, Source};
 use crate::vault_state::VaultFault;
 
-/// An event of a sleep or a wake, with its words for the console.
+/// An event of a sleep or a wake, with its console line.
 #[derive(Debug, Error)]
 pub enum Event<'e> {
-    /// The machine rests with its RAM powered, as it has no way to be saved.
+    /// The machine retains, because it cannot be saved.
     #[error("the machine cannot be saved: {0}")]
     NotArmed(NotArmed),
-    /// It rests on: it was to be saved by now.
-    #[error("the machine cannot be saved and rests on: {0}")]
+    /// The machine keeps retaining, although its save is due.
+    #[error("the machine cannot be saved and keeps retaining: {0}")]
     RestsOn(NoSleep),
-    /// It is to be cut.
+    /// The machine will be cut.
     #[error("sleep mode={}", SleepMode::Cut)]
     Cut,
-    /// It was to be cut, and is not.
+    /// A cut was refused.
     #[error("the machine cannot be cut: {0}")]
     NotCut(NoCut),
-    /// It wakes from a cut that it had asked for.
+    /// The machine wakes from a cut that its OS had asked for.
     #[error("{0}")]
     WokenFromCut(CutWake),
-    /// It rests with its RAM powered, for good or for these ms.
+    /// The machine retains, without an end or for this number of ms.
     #[error(fmt = rest_line)]
     Rests(Option<u64>),
-    /// It is to be saved.
+    /// The machine will be saved.
     #[error("staged cause={cause} slept_ms={slept_ms}")]
     Staged {
-        /// Why.
+        /// The cause of the save.
         cause: Cause,
-        /// How long it has rested.
+        /// Time for which it has retained, in ms.
         slept_ms: u64,
     },
-    /// Its save ends, as something wakes it.
+    /// The save is abandoned because of this wake event.
     #[error("sleep abandoned source={0}")]
     Abandoned(Source),
-    /// It wakes from RAM.
+    /// The machine wakes from powered RAM.
     #[error("wake mode=retain source={source} slept_ms={slept_ms} ms={ms}", source = .by)]
     WokenFromRam {
-        /// What wakes it.
+        /// The wake event.
         by: Source,
-        /// How long it has rested.
+        /// Time for which it has retained, in ms.
         slept_ms: u64,
-        /// How long the wake took.
+        /// Duration of the wake, in ms.
         ms: u64,
     },
-    /// It is saved and committed; the power goes next.
+    /// The image is committed, and the power goes off next.
     #[error("{0}")]
     Slept(SleepReport<'e>),
-    /// It may be committed or not; the power goes next.
+    /// It is unknown whether the image is committed. The power goes off next.
     #[error("sleep in doubt: {0}; power off, the next power-on wakes or boots cold")]
     InDoubt(StoreError),
-    /// Free pages are not known.
+    /// The free pages are unknown.
     #[error("free pages are saved too: {0}")]
     FreeInDoubt(FreeListError),
-    /// The area's configuration cannot be read.
+    /// The area's configuration is unreadable.
     #[error("{0}")]
     Configuration(ConfigurationError),
     /// A device that may hold areas cannot be used.
     #[error("{place} {number}: {error}")]
     Device {
-        /// Where it is.
+        /// The device's location.
         place: &'e dyn Place,
-        /// Its number among the devices.
+        /// The device's index.
         number: usize,
-        /// Why not.
+        /// The reason.
         error: AreaError,
     },
     /// The vault cannot be used.
     #[error("{0}; no image wakes, and no image is made")]
     Vault(VaultFault),
-    /// The vault has its first key.
+    /// The vault has got its first key.
     #[error("a new sealing key is in the vault")]
     NewKey,
-    /// Images that cannot be reached may wake.
+    /// Images on disks that are not connected may still wake.
     #[error("an image elsewhere may still wake: {0}")]
     StillArmed(VaultError),
-    /// A cold boot leaves images that it should not.
+    /// A cold boot could not discard all images.
     #[error("the images in the sleep area cannot be discarded: {0}")]
     NotDiscarded(StoreError),
-    /// The image that is being made will not know whether its partitions have changed.
+    /// The new image cannot detect changes of its partitions.
     #[error("disk changes cannot be detected: {0}")]
     Unguarded(AreaError),
-    /// Nor whether this one has.
+    /// The new image cannot detect changes of this partition.
     #[error("{0}")]
     UnguardedPartition(UnguardedPartition),
-    /// It wakes from an image.
+    /// The machine wakes from an image.
     #[error(fmt = wake_line)]
     Woken {
-        /// From which.
+        /// The facts of the wake.
         wake: &'e WakeReport,
-        /// How long all of it took, from power-on.
+        /// Time from power-on to the end of the wake, in ms.
         ms: u64,
-        /// It is sealed.
+        /// The image is sealed.
         sealed: bool,
     },
-    /// Its memory is half written: the machine is reset.
+    /// The wake failed with OS memory partially restored: the machine is reset.
     #[error("wake failed: {0}; reset")]
     WakeFailed(Failure),
-    /// OS memory held a part of a sealed image, whose load was cut short; it is cleared,
-    /// and the machine reset.
-    #[error("the load of a sealed image was cut short: its memory is cleared; reset")]
+    /// OS memory held a part of a sealed image, because its load was interrupted. The memory is
+    /// cleared, and the machine is reset.
+    #[error("the load of a sealed image was interrupted: its memory is cleared; reset")]
     Cleared,
-    /// A failure could not be noted.
-    #[error("why the wake failed cannot be kept: {0}")]
+    /// A failed wake could not be recorded.
+    #[error("the failure of the wake cannot be recorded: {0}")]
     FailureNotKept(AreaError),
-    /// Nor that a snapshot was reset.
-    #[error("that the snapshot's wake failed cannot be kept: {0}")]
+    /// A reset during a snapshot's trial could not be recorded.
+    #[error("the failure of the snapshot's wake cannot be recorded: {0}")]
     ResetNotKept(StoreError),
-    /// A key within these ms keeps the snapshot from waking.
+    /// A key within this number of ms cancels the snapshot's wake.
     #[error("snapshot: press a key within {0} ms to boot cold")]
     PressKey(u32),
 }
 
-/// Where a device is, for people.
+/// The location of a device, as shown to users.
 pub trait Place: fmt::Display + fmt::Debug {}
 
 impl<P: fmt::Display + fmt::Debug> Place for P {}
@@ -134,16 +134,16 @@ fn rest_line(stage_after_ms: &Option<u64>, f: &mut fmt::Formatter<'_>) -> fmt::R
     }
 }
 
-/// A wake from a cut that the machine had asked for, with its words for the console.
+/// A wake from a cut that the OS had asked for, with its console line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutWake {
     /// Bytes of the record.
     pub bytes: u64,
-    /// How long it took from the OS's call to the commit, in microseconds.
+    /// Time from the OS's call to the commit, in microseconds.
     pub sleep_us: u64,
-    /// How long the machine slept, in ms.
+    /// Time for which the machine slept, in ms.
     pub slept_ms: u64,
-    /// How long it took from the power-on until everything was put back, in microseconds.
+    /// Time from the power-on to the end of the restore, in microseconds.
     pub us: u64,
 }
 
@@ -183,18 +183,18 @@ fn wake_line(
     )
 }
 
-/// A sleep whose image is committed, with its line for the console.
+/// A sleep with a committed image, with its console line.
 #[derive(Debug)]
 pub struct SleepReport<'e> {
     /// The image.
     pub saved: &'e Saved,
-    /// How long all of it took.
+    /// Duration of the whole sleep, in ms.
     pub ms: u64,
-    /// How long saving and committing took.
+    /// Duration of save and commit, in ms.
     pub save_ms: u64,
-    /// Pages that the OS had free.
+    /// Number of the OS's free pages.
     pub free_pages: u64,
-    /// It is sealed.
+    /// The image is sealed.
     pub sealed: bool,
 }
 
@@ -223,28 +223,28 @@ fn yes_or_no(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "no" }
 }
 
-/// What kind of image wakes.
+/// The kind of image that wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageUse {
-    /// The latest sleep's.
+    /// The image of the latest sleep.
     Once,
     /// A snapshot.
     Snapshot {
-        /// Its OS has said, after a wake, that it is well.
+        /// Its OS has reported a good wake.
         is_proven: bool,
     },
 }
 
-/// A wake from an image, with its words for the OS (`/chosen/poorwill,boot`).
+/// A wake from an image, with its text for the OS (`/chosen/poorwill,boot`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeReport {
-    /// What kind of image.
+    /// The kind of image.
     pub image: ImageUse,
-    /// Number of the sleep that made it.
+    /// Generation of the image.
     pub generation: u64,
     /// Bytes of memory that were loaded.
     pub loaded_bytes: u64,
-    /// How long loading took, in ms.
+    /// Duration of the load, in ms.
     pub load_ms: u64,
 }
 

@@ -1,14 +1,13 @@
-//! Sleeping and waking: the decisions, and their order.
+//! Decides how a machine sleeps and wakes, and orders the steps.
 //!
-//! Plain blocking code over one [`Machine`], which is the firmware or, in tests, a
-//! fake. [`sleep()`] chooses the mode; [`persist`](mod@persist) saves the machine,
-//! [`retain`] rests with its RAM powered; [`wake()`] finds an image at power-on and
-//! brings it back, or says why the machine boots cold. [`Event`] has the words for
-//! all of it. A sleep that is a [`cut`] leaves everything where it is.
+//! The code is plain and blocking, and works on one [`Machine`]: the firmware, or a fake in tests.
+//! [`sleep()`] chooses the mode. [`persist`](mod@persist) saves the machine, [`retain`] keeps its
+//! RAM powered, and a [`cut`] leaves everything in persistent RAM. [`wake()`] finds an image at
+//! power-on and restores it, or returns the reason for a cold boot. [`Event`] has the console
+//! lines.
 //!
-//! A sleep that saves is a chain of values, each made only from the one before:
-//! [`Quiesced`], [`Captured`], [`Written`], [`Committed`](poorwill_store::Committed).
-//! Switching the power off takes the last one.
+//! A save is a chain of values, each made only from the one before: [`Quiesced`], [`Captured`],
+//! [`Written`], [`Committed`](poorwill_store::Committed). The power-off takes the last one.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]

@@ -1,4 +1,4 @@
-//! Sleep by saving the machine to its sleep area (the thesis's chapter 3.2).
+//! Saves the machine to its sleep area (the thesis's chapter 3.2).
 
 use poorwill_image::{PowerFails, Salt, SaveError, Saved, Seal, SealedMemory, Workspace};
 use poorwill_medium::nvme::Stop;
@@ -18,38 +18,37 @@ use crate::retain::Source;
 use crate::sealing::Sealing;
 use crate::work::Work;
 
-/// Which sleeps are saved.
+/// The kind of sleep that is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// A sleep that the sleep area is configured to save at once.
+    /// A sleep that is saved at once, if the sleep area's configuration says so.
     AsConfigured,
-    /// This sleep, which has rested with its RAM powered. What would have woken it
-    /// at rest ends it here too, until the image is committed.
+    /// A sleep after a time of retaining. Until the commit, a wake event ends it.
     Staged,
 }
 
-/// Why the machine is not saved. Unless the commit is in doubt, memory and disk are
-/// as the OS left them.
+/// Why the machine is not saved. Unless the commit is in doubt, memory and disk have the OS's
+/// state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotSaved {
-    /// It is to rest with its RAM powered, for good or for these milliseconds.
+    /// The configuration asks for retaining, without an end or for this number of ms.
     Rests(Option<u64>),
-    /// The machine has nowhere to sleep to.
+    /// The machine cannot be saved.
     NotArmed(NotArmed),
-    /// Saving failed; nothing is committed.
+    /// The save failed before its commit.
     Failed(NoSleep),
-    /// Something wakes it; nothing is committed.
+    /// A wake event came before the commit.
     Abandoned(Source),
-    /// The power fails, and the machine is to be cut; nothing is committed. Some of memory may
-    /// still be sealed.
+    /// The power failed before the commit, and the machine will be cut. Some memory may still be
+    /// sealed.
     PowerFails(Option<SealedMemory>),
-    /// The image may be committed or not.
+    /// It is unknown whether the image is committed.
     InDoubt(StoreError),
 }
 
 impl NotSaved {
     /// Replaces the error by [`NotSaved::PowerFails`] if the power is failing. `left_sealed`
-    /// tells which memory is sealed.
+    /// returns the memory that is still sealed.
     fn power_fails<M: Machine>(
         self,
         machine: &M,
@@ -74,7 +73,7 @@ impl From<NotArmed> for NotSaved {
     }
 }
 
-/// Saves the machine; the proof is what switches the power off.
+/// Saves the machine. The result is the proof that the power-off requires.
 pub(crate) fn persist<M: Machine>(
     machine: &M,
     quiesced: &mut Quiesced<'_>,
@@ -127,22 +126,22 @@ fn save_machine<M: Machine>(
     Ok(image.committed)
 }
 
-/// A machine whose image is committed.
+/// The facts of a committed image.
 #[derive(Debug)]
 struct Image {
     committed: Committed,
     saved: Saved,
     free_pages: u64,
-    /// Saving and committing.
+    /// Duration of save and commit, in ms.
     save_ms: u64,
 }
 
-/// One sleep on its way to the commit.
+/// A sleep before its commit.
 struct Persist<'p, M> {
     machine: &'p M,
     order: Order,
     sealing: &'p Sealing,
-    /// When it began, in ticks.
+    /// The start of the sleep, in ticks.
     began: u64,
 }
 
@@ -163,7 +162,7 @@ impl<M: Machine> Persist<'_, M> {
                 &fingerprints[..]
             }
             (Err(error), Purpose::Snapshot(_)) => return Err(NoSleep::Area(error).into()),
-            // An image that wakes once needs no fingerprints: they only add a check to the consumed mark.
+            // For an image that wakes once, fingerprints are only an additional check.
             (Err(error), Purpose::Once) => {
                 self.machine.say(&Event::Unguarded(error));
                 &[]
@@ -191,8 +190,8 @@ impl<M: Machine> Persist<'_, M> {
         })
     }
 
-    /// Names the partitions that cannot be guarded. `accepts` says whether a snapshot is
-    /// taken nevertheless; its fingerprints then say so.
+    /// Reports the partitions that cannot be guarded. `accepts`: the user accepts them for a
+    /// snapshot; its fingerprints record that.
     fn name_unguarded(
         &self,
         fingerprints: &mut [PartitionFingerprint],
@@ -212,15 +211,15 @@ impl<M: Machine> Persist<'_, M> {
         Ok(())
     }
 
-    /// Whether the machine is to be saved, and not to rest first.
+    /// Returns whether the machine must be saved now, without retaining first.
     fn is_to_save(&self, area: &mut AnyArea<'_, '_>) -> bool {
         let is_wanted = |configuration| wanted(&configuration).is_ok();
         self.order == Order::Staged || is_wanted(area.configuration().unwrap_or_default())
     }
 
-    /// The purpose of the save, unless the machine is to rest first; and whether
-    /// partitions that cannot be guarded are accepted. A configuration that cannot be read is
-    /// the default: the machine is saved, which loses nothing.
+    /// The purpose of the save, and whether partitions that cannot be guarded are accepted. An
+    /// error if the machine must retain first. An unreadable configuration counts as the default:
+    /// the machine is saved, and no data is lost.
     fn purpose(&self, area: &mut AnyArea<'_, '_>) -> Result<(Purpose, bool), NotSaved> {
         if self.order == Order::Staged {
             return Ok((Purpose::Once, false));
@@ -231,7 +230,7 @@ impl<M: Machine> Persist<'_, M> {
         });
         let purpose = wanted(&configuration)?;
         if let Purpose::Snapshot(_) = purpose {
-            // Sleeps after its wakes are not snapshots.
+            // Later sleeps are not snapshots.
             area.configure(&Configuration {
                 next_snapshot: None,
                 accepts_unguarded: false,
@@ -241,7 +240,7 @@ impl<M: Machine> Persist<'_, M> {
         Ok((purpose, configuration.accepts_unguarded))
     }
 
-    /// Saves and commits.
+    /// Saves the machine and commits the image.
     fn save(
         &self,
         area: &mut AnyArea<'_, '_>,
@@ -278,7 +277,7 @@ impl<M: Machine> Persist<'_, M> {
             })
     }
 
-    /// Whether the sleep is to be abandoned here.
+    /// Checks for a wake event that ends the sleep.
     fn look(&self, at: Checkpoint) -> Result<(), NotSaved> {
         self.machine.domain().workers().go_on()?;
         match self.order {
@@ -290,7 +289,7 @@ impl<M: Machine> Persist<'_, M> {
     }
 }
 
-/// The purpose of the save by a configuration, unless the machine is to rest first.
+/// The purpose of the save by a configuration. An error if the machine must retain first.
 fn wanted(configuration: &Configuration) -> Result<Purpose, NotSaved> {
     match choose(configuration, false) {
         Choice::Save(purpose) => Ok(purpose),
@@ -299,9 +298,9 @@ fn wanted(configuration: &Configuration) -> Result<Purpose, NotSaved> {
     }
 }
 
-/// Has the save leave out the pages that the OS has free; tells how many. Where
-/// they are in doubt, all that is not zero is saved, and the console says why.
-// Its frame is gone before the save needs the stack.
+/// Excludes the OS's free pages from the save, and returns their number. If they are unknown, all
+/// pages that are not zero are saved, and the console reports the reason.
+// Not inlined, so that this frame ends before the save needs the stack.
 #[inline(never)]
 fn leave_out_free<M: Machine>(
     machine: &M,

@@ -1,5 +1,5 @@
-//! How the machine came up, as its OS is told: a text in a property of its device
-//! tree (`/chosen/poorwill,boot`), written over where the tree lies when it wakes.
+//! The report to the OS how the machine started (`/chosen/poorwill,boot`). At a wake the firmware
+//! overwrites the report in the OS's own device tree.
 
 use core::fmt::{self, Write};
 
@@ -10,20 +10,20 @@ use crate::event::WakeReport;
 use crate::retain::Source;
 use crate::text::{Line, REPORT_BYTES, ReportText};
 
-/// What is said of machine mode that the OS can reach.
+/// The note for an OS that can reach machine mode.
 const UNPROTECTED: &str = "; machine mode is not protected";
 
-/// Whether the OS is kept out of machine mode's memory and registers.
+/// Whether PMP keeps the OS out of machine mode's memory and registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// It is.
+    /// PMP protects machine mode.
     There,
-    /// The harts have nothing to do it with.
+    /// The harts have no PMP.
     Missing,
 }
 
 impl Protection {
-    /// Whether there is one.
+    /// From whether there is PMP.
     #[must_use]
     pub fn of(is_there: bool) -> Self {
         match is_there {
@@ -33,23 +33,23 @@ impl Protection {
     }
 }
 
-/// How the machine came up, with its words for the OS.
+/// The kind of start, with its text for the OS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Startup<'s> {
-    /// Cold.
+    /// A cold boot.
     Cold(&'s ColdBoot),
-    /// From an image.
+    /// A wake from an image.
     Image(&'s WakeReport),
-    /// From its RAM, which is persistent: it had asked for a cut.
+    /// A wake from persistent RAM, after a cut that the OS had asked for.
     Cut {
-        /// How long it had slept.
+        /// Time for which the machine slept, in ms.
         slept_ms: u64,
     },
-    /// From its RAM, which was powered.
+    /// A wake from powered RAM.
     Ram {
-        /// What woke it.
+        /// The wake event.
         source: Source,
-        /// How long it had rested.
+        /// Time for which it retained, in ms.
         slept_ms: u64,
     },
 }
@@ -68,8 +68,8 @@ impl fmt::Display for Startup<'_> {
 }
 
 impl Startup<'_> {
-    /// Its words, and after them a note if machine mode is not protected from the OS. Words
-    /// that do not fit before the note are left out.
+    /// The text, followed by a note if machine mode is not protected from the OS. If there is not
+    /// enough room, the text is shortened.
     #[must_use]
     pub fn text(&self, protection: Protection) -> ReportText {
         let note = match protection {
@@ -83,20 +83,19 @@ impl Startup<'_> {
     }
 }
 
-/// What an OS was told, and where. An image keeps it as it is here.
+/// The last report to the OS, and its address. An image contains these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Report {
     /// Physical address of the text.
     pub address: u64,
-    /// What the firmware wrote there.
+    /// The text that the firmware wrote there.
     pub text: ReportText,
 }
 
 impl Report {
-    /// The report that is to stand in its place, where `found` lies now. `None` where
-    /// that is no longer the report: the OS may have moved its tree, and the memory is
-    /// something else.
+    /// The next report for the address, at which `found` lies now. `None` if `found` is not this
+    /// report: the OS may have moved its tree and reused the memory.
     #[must_use]
     pub fn succeed(
         &self,

@@ -1,4 +1,4 @@
-//! From a committed image to memory as it was, or to the reason why not.
+//! Restores memory from a committed image, or returns why not.
 
 use poorwill_image::{Here, ImageKind, LoadError, Loaded, Opened, Progress, Workspace, load, open};
 use poorwill_medium::MediumError;
@@ -10,31 +10,31 @@ use crate::error::{NoWake, Refusal, StateRefusal};
 use crate::machine::{Domain, Machine};
 use crate::warm_reset::LoadMark;
 
-/// The result of a power-on with an area.
+/// The result of a power-on with a sleep area.
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one, and no heap to put it on"
 )]
 #[derive(Debug)]
 pub(crate) enum Restored<'w, S> {
-    /// Memory is as it was when the machine went to sleep.
+    /// Memory is restored.
     Whole {
-        /// The machine's state, which is to be put back.
+        /// The machine's state, which is not restored yet.
         state: S,
         /// The image.
         image: Opened<'w>,
-        /// What was loaded.
+        /// The facts of the load.
         loaded: Loaded,
     },
-    /// The machine boots cold. The second says why its images could not be discarded, or why a
-    /// failure could not be marked as reported.
+    /// The machine boots cold. The second value is an error of discarding its images, or of marking
+    /// a failure as reported.
     Cold(NoWake, Option<StoreError>),
-    /// OS memory is half written: only a reset makes a cold boot possible.
+    /// OS memory is partially restored: the machine must be reset before a cold boot.
     Partial(Admitted, Failure),
 }
 
-/// Brings memory back from the area's image, if there is one and it may wake. `read`
-/// reads the machine's state before anything is consumed.
+/// Restores memory from the area's image, if there is one and it may wake. `read` reads the
+/// machine's state before the image is consumed.
 pub(crate) fn restore<'w, S, M: Machine>(
     area: &mut AnyArea<'_, '_>,
     memory: &mut OsMemory,
@@ -71,9 +71,9 @@ pub(crate) fn restore<'w, S, M: Machine>(
     }
 }
 
-/// Loads memory. A start that finds the load mark set clears it: memory is whole after a load,
-/// or clear.
-// Its frame begins once the state is read.
+/// Loads memory. If the load mark was set at this start, the load clears it at the end, since
+/// memory is then complete or cleared.
+// Not inlined, so that this frame begins after the state is read.
 #[inline(never)]
 fn load_marked<M: Machine>(
     machine: &M,
@@ -98,7 +98,7 @@ fn load_marked<M: Machine>(
     })
 }
 
-/// Everything up to the point of no return: the image is checked, and admitted.
+/// Runs all steps before the load: checks the image, and admits it.
 fn prepare<'w, S, M: Machine>(
     machine: &M,
     area: &mut AnyArea<'_, '_>,
@@ -136,7 +136,7 @@ fn check<'w, S>(
     Ok((opened, state))
 }
 
-/// Whether a snapshot may be tried once more.
+/// Checks that a snapshot has tries left.
 fn check_tries(area: &mut AnyArea<'_, '_>, image: &CommittedImage) -> Result<(), NoWake> {
     match area.snapshot() {
         Some((slot, ..)) if slot == image.slot() => {}

@@ -1,67 +1,63 @@
-//! Sleep with the RAM powered (*retain*): what ends it, and when it becomes a
-//! sleep with the power off (*staged*).
+//! Sleep with powered RAM (*retain*): its wake events, and the change to a sleep without power
+//! (*staged*).
 //!
-//! The machine rests. When it stirs, the platform ([`Sleeper`]) looks for events, and
-//! [`decide`] chooses: it wakes, it is saved, or it rests on. The platform chooses how deeply
-//! it rests. The decision is here, where it can be tried without hardware.
+//! The machine rests. After each rest the platform ([`Sleeper`]) looks for signals, and [`decide`]
+//! chooses: wake, save, or rest again. The platform chooses the depth of the rest. The decision is
+//! here, so that host tests can check it.
 
 use core::fmt;
 
-/// A machine in retain, as its platform sees it. Times are ticks of its own
-/// counter.
+/// A retaining machine, as its platform sees it. Times are ticks of its counter.
 pub trait Sleeper {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> u64;
 
-    /// What has come since the last look.
+    /// The signals since the last look.
     fn look(&mut self) -> Signals;
 
-    /// Rests until `until`, or until something happens that may be a signal.
-    /// It may return at any time for no reason. This is where a platform has its
-    /// deeper states; waiting for an interrupt is the least that it can do.
+    /// Rests until `until`, or until a possible signal. It may return at any time without a reason.
+    /// A platform uses its deeper states here; the least is a wait for an interrupt.
     fn rest(&mut self, until: u64);
 
-    /// Ticks after which the machine is looked at although nothing stirred it,
-    /// for signals that stir nothing; `None` where all of them do.
+    /// Ticks between two looks, for signals that do not end a rest; `None` if all signals do.
     fn look_every(&self) -> Option<u64>;
 }
 
-/// What may have come while the machine rested.
+/// The signals of a retaining machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
-    /// What is to wake the machine, if anything.
+    /// The wake event, if there is one.
     pub wake: Option<Source>,
-    /// When the next such thing falls due, as far as is known: the OS's timer, or
-    /// the alarm of the clock.
+    /// The time of the next known wake event: the OS's timer, or the clock's alarm.
     pub due: Option<u64>,
-    /// There is not power enough to go on resting for long.
+    /// The battery has too little charge for a long rest.
     pub battery_low: bool,
 }
 
-/// What a platform sees of itself at a look. Times are as in [`Sleeper`].
+/// The state that a platform observes in one look. Times are as in [`Sleeper`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// The time.
+    /// The current time.
     pub now: u64,
-    /// The OS's timer has rung.
+    /// The OS's timer has expired.
     pub timer: bool,
-    /// An interrupt that the OS left enabled is pending, other than its timer's.
+    /// An interrupt is pending that the OS left enabled, other than its timer's.
     pub interrupt: bool,
-    /// When the OS's timer rings, if it is set and may wake.
+    /// The deadline of the OS's timer, if it is set and may wake the OS.
     pub timer_due: Option<u64>,
-    /// Ticks until the clock's alarm, 0 if it has fallen due; `None` without one.
+    /// Ticks until the clock's alarm, 0 if it is overdue; `None` without an alarm.
     pub alarm_in: Option<u64>,
-    /// Somebody typed on the console.
+    /// The console has received a key.
     pub typed: bool,
-    /// There is not power enough to go on resting for long.
+    /// The battery has too little charge for a long rest.
     pub battery_low: bool,
-    /// The power fails: the OS goes on, for the instant at which it is cut.
+    /// The power fails: the OS wakes, and is cut as it runs.
     pub power_fails: bool,
 }
 
 impl Signals {
-    /// The signals of a platform's observation. Of several events the OS's own are named
-    /// first: the OS will look for those.
+    /// The signals of an observation. If there are several wake events, the OS's own come first,
+    /// since the OS looks for them.
     #[must_use]
     pub fn of(observed: &Observed) -> Self {
         let alarm_due = observed.alarm_in == Some(0);
@@ -84,14 +80,14 @@ impl Signals {
     }
 }
 
-/// What wakes a machine.
+/// A wake event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The OS's timer.
     Timer,
     /// The alarm of the clock.
     Alarm,
-    /// Somebody typed on the console.
+    /// A key on the console.
     Console,
     /// An interrupt that the OS left enabled.
     Interrupt,
@@ -111,7 +107,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why a machine goes on to a sleep with the power off.
+/// Why a retaining machine is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The delay is over.
@@ -129,29 +125,28 @@ impl fmt::Display for Cause {
     }
 }
 
-/// How a machine's rest ends.
+/// The end of a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It wakes.
     Woken(Source),
-    /// It is to be saved, and its power switched off.
+    /// The machine will be saved, and its power switched off.
     Staged(Cause),
 }
 
-/// What a machine that was looked at does next.
+/// The next step of a retaining machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It rests, at most until then.
+    /// It rests, at most until this time.
     Rest(u64),
-    /// It rests no longer.
+    /// Its rest ends.
     End(End),
 }
 
-/// What a machine does next that shows `signals` at `now`. `stage_at` is when it
-/// is to be saved; `None` for one that is not to be, and rests until it is woken.
+/// Decides the next step of a machine with these `signals` at `now`. `stage_at` is the time of its
+/// save; `None` if it rests until a wake event.
 ///
-/// What wakes comes first: an OS that has something to do would only be woken
-/// again, from the medium.
+/// A wake event precedes a save: otherwise it would wake the OS again at once, from the medium.
 #[must_use]
 pub fn decide(signals: &Signals, now: u64, stage_at: Option<u64>) -> Next {
     if let Some(source) = signals.wake {
@@ -165,13 +160,13 @@ pub fn decide(signals: &Signals, now: u64, stage_at: Option<u64>) -> Next {
             return Next::End(End::Staged(Cause::Delay));
         }
     }
-    // What was due and has woken nothing is not going to.
+    // An event that is overdue but has not woken the machine will not do so later.
     let due = signals.due.filter(|due| *due > now);
     let next = [due, stage_at].into_iter().flatten().min();
     Next::Rest(next.unwrap_or(u64::MAX))
 }
 
-/// Rests until something ends it. `stage_at` is as in [`decide`].
+/// Rests until an end. `stage_at` is as in [`decide`].
 pub fn retain(machine: &mut dyn Sleeper, stage_at: Option<u64>) -> End {
     loop {
         let signals = machine.look();

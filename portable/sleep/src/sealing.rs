@@ -1,4 +1,4 @@
-//! What the machine's vault says of images.
+//! The use of the machine's vault for images.
 
 use poorwill_image::{SealingKey, Trust};
 use poorwill_vault::{Key, KeyState, KeyVault, RollbackCounter};
@@ -7,22 +7,22 @@ use crate::event::Event;
 use crate::machine::{LentVault, Machine};
 use crate::vault_state::{VaultFault, VaultState};
 
-/// Whether and how images are sealed.
+/// Whether images are sealed, and with which key.
 #[derive(Clone, Debug)]
 pub(crate) enum Sealing {
-    /// They are plain.
+    /// Images are plain.
     Plain,
-    /// They are sealed.
+    /// Images are sealed with this key.
     Sealed(SealingKey),
-    /// There is no key, or it cannot be read.
+    /// The vault has no key, or cannot be read.
     NoKey {
-        /// It was erased on purpose.
+        /// The key was erased on purpose.
         erased: bool,
     },
 }
 
 impl Sealing {
-    /// How the images of a machine that starts are protected, by the state of its vault.
+    /// The sealing at a start, by the state of the vault.
     pub(crate) fn at_wake<M: Machine>(machine: &M) -> Self {
         match machine.vault().state() {
             VaultState::Absent => Sealing::Plain,
@@ -34,11 +34,11 @@ impl Sealing {
         }
     }
 
-    /// For a sleep. A vault without a key gets one.
+    /// The sealing at a sleep. A vault without a key gets one.
     ///
     /// # Errors
     ///
-    /// There is a vault, and it cannot be used.
+    /// [`VaultFault`]: the vault exists, but cannot be used.
     pub(crate) fn at_sleep<M: Machine>(machine: &M) -> Result<Self, VaultFault> {
         match machine.vault().state() {
             VaultState::Absent => Ok(Sealing::Plain),
@@ -62,7 +62,7 @@ impl Sealing {
         }
     }
 
-    /// Which images may wake.
+    /// The images that may wake.
     pub(crate) fn trust(&self) -> Trust<'_> {
         match self {
             Sealing::Plain => Trust::Plain,
@@ -71,7 +71,7 @@ impl Sealing {
         }
     }
 
-    /// The key to seal with.
+    /// The key for a new image.
     pub(crate) fn key(&self) -> Option<&SealingKey> {
         match self {
             Sealing::Sealed(key) => Some(key),
@@ -80,7 +80,7 @@ impl Sealing {
     }
 }
 
-/// The vault's counter, where there is one.
+/// The vault's counter, if there is a vault.
 pub(crate) fn counter(vault: &mut impl LentVault) -> Option<&mut dyn RollbackCounter> {
     match vault.state() {
         VaultState::Open(vault) => Some(vault),
@@ -88,7 +88,7 @@ pub(crate) fn counter(vault: &mut impl LentVault) -> Option<&mut dyn RollbackCou
     }
 }
 
-/// Lets no image wake any more that there may be anywhere.
+/// Forbids all images to wake, also those on disks that are not connected.
 pub(crate) fn disarm<M: Machine>(machine: &M) {
     let mut vault = machine.vault();
     if let Some(counter) = counter(&mut vault)

@@ -12,33 +12,33 @@ use crate::persist::{NotSaved, Order, persist};
 use crate::retain::{self, End, Source};
 use crate::work::Work;
 
-/// The result of a sleep, while the power is on.
+/// The result of a sleep, before the power goes off.
 #[derive(Debug)]
 pub enum Slept {
-    /// The image is committed: the power is to be switched off.
+    /// The image is committed: the power must be switched off.
     Asleep(Committed),
-    /// The cut is committed: the power is to be switched off.
+    /// The cut is committed: the power must be switched off.
     Cut(CutCommitted),
-    /// The image may be committed or not. If the OS went on, an image that is committed would
-    /// be woken over its later work: the power is to be switched off.
+    /// It is unknown whether the image is committed, so the power must be switched off. If the OS
+    /// continued, a committed image could later wake over its work.
     InDoubt(StoreError),
-    /// The machine has slept with its RAM powered: the OS goes on at its wake vector.
+    /// The machine has slept with powered RAM: the OS continues at its wake vector.
     Awake,
-    /// The machine could not be saved at once: the OS's call fails.
+    /// The machine could not be saved at once: the OS's call returns an error.
     Refused(NoSleep),
-    /// The power fails: the machine is to be cut, where its OS goes on.
+    /// The power fails: the machine will be cut.
     PowerFails {
-        /// The machine has slept with its RAM powered: the OS goes on at its wake vector.
-        /// Otherwise its call fails.
+        /// The machine has slept with powered RAM: the OS continues at its wake vector. Otherwise
+        /// its call returns an error.
         has_slept: bool,
-        /// Memory that is still sealed. It is opened before the OS goes on.
+        /// The memory that is still sealed. It is opened before the OS continues.
         sealed: Option<SealedMemory>,
     },
 }
 
-/// Puts the machine to sleep in the mode that its sleep area is configured for. A machine that
-/// refuses a cut is saved. A machine that cannot be saved rests with its RAM powered. Memory
-/// and disk are as the OS left them, unless the image is committed or may be.
+/// Puts the machine to sleep in the mode of its sleep area's configuration. If a cut is refused,
+/// the machine is saved. If a save is impossible, the machine retains. Memory and disk have the
+/// OS's state, unless the image is committed or may be.
 pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Work<'_>) -> Slept {
     let mut order = Order::AsConfigured;
     let began = machine.ticks();
@@ -80,9 +80,9 @@ pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Wor
     }
 }
 
-/// Cuts the machine, if it can be, and no other mode is chosen by name. `None`: it is not cut,
-/// and sleeps in another way.
-// Its frame is gone before a save needs the stack.
+/// Cuts the machine if possible, unless another mode is configured. `None`: no cut was made, and
+/// the machine must sleep in another way.
+// Not inlined, so that this frame ends before a save needs the stack.
 #[inline(never)]
 fn cut_if_chosen<M: Machine>(
     machine: &M,
@@ -105,17 +105,17 @@ fn cut_if_chosen<M: Machine>(
     machine.say(&Event::NotCut(refused));
     match (refused, configured, machine.obstacle()) {
         (NoCut::PowerFails, ..) => {
-            // The OS goes on, until it is cut.
+            // The OS continues until the power failure's cut.
             rest(machine, None);
             Some(Slept::Awake)
         }
-        // A save would be refused, too: the disk is not started again for that.
+        // The same obstacle would refuse a save, so the disk is not started again.
         (_, Some(_), Some(obstacle)) => Some(Slept::Refused(obstacle.into())),
         _ => None,
     }
 }
 
-/// Sleeps with the RAM powered, and says so.
+/// Retains, and reports it on the console.
 fn rest<M: Machine>(machine: &M, stage_after_ms: Option<u64>) -> End {
     machine.say(&Event::Rests(stage_after_ms));
     let began = machine.ticks();
@@ -134,7 +134,7 @@ fn rest<M: Machine>(machine: &M, stage_after_ms: Option<u64>) -> End {
     end
 }
 
-/// Says, also to the OS, that the machine wakes, which has rested since `began`.
+/// Reports to the console and the OS that the machine wakes. It has retained since `began`.
 fn woken<M: Machine>(machine: &M, source: Source, began: u64) {
     let ended = machine.ticks();
     let slept_ms = machine.milliseconds_in(ended.saturating_sub(began));

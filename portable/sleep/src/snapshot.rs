@@ -1,4 +1,4 @@
-//! What is to be done before a snapshot wakes.
+//! Prepares the wake of a snapshot.
 
 use poorwill_image::ImageKind;
 
@@ -8,17 +8,17 @@ use crate::event::{Event, ImageUse};
 use crate::machine::Machine;
 use crate::warm_reset::BootAttempt;
 
-/// A snapshot that is about to wake.
+/// A snapshot that may wake now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
-    /// Its OS has said, after a wake, that it is well.
+    /// Its OS has reported a good wake.
     is_proven: bool,
-    /// For how many ms it will be on trial.
+    /// Duration of its trial in ms.
     trial_ms: u32,
 }
 
-/// Prepares the wake of a snapshot, if one is to wake: a reset that has ended its
-/// last wake is noted, and a key on the console calls this one off.
+/// Prepares the wake of a snapshot, if there is one. Records a reset that ended its last wake. A
+/// key on the console cancels the wake.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub(crate) fn ready<M: Machine>(
     }))
 }
 
-/// The snapshot's wake that a reset has cut short, and how long it went on, in ms.
+/// The snapshot's wake that a reset has ended, and the time from the wake to the reset in ms.
 /// `None`: this is no reset, no snapshot ran, or its trial was over.
 fn failed_attempt<M: Machine>(machine: &M) -> Option<(BootAttempt, u32)> {
     let attempt = machine.last_attempt()?;
@@ -61,15 +61,15 @@ fn failed_attempt<M: Machine>(machine: &M) -> Option<(BootAttempt, u32)> {
 }
 
 impl Ready {
-    /// What kind of image it is.
+    /// The kind of image.
     pub(crate) fn image_use(self) -> ImageUse {
         ImageUse::Snapshot {
             is_proven: self.is_proven,
         }
     }
 
-    /// Leaves word that the snapshot is about to wake. A machine without a clock that
-    /// outlives a reset cannot tell how long it was on trial.
+    /// Notes that the snapshot wakes. Without a clock that runs during a reset, the machine cannot
+    /// know the duration of the trial.
     pub(crate) fn begin<M: Machine>(self, machine: &M, generation: u64) {
         if let Some(woken_at_ns) = machine.now_ns() {
             machine.begin_attempt(BootAttempt {

@@ -6,7 +6,7 @@ use crate::error::{NotKept, StateRefusal};
 use crate::event::Event;
 use crate::machine::{Domain, Machine, State, WakeVector};
 
-/// Owner of the section that holds the fingerprints of the partitions beside the image.
+/// Owner of the section with the fingerprints of the partitions beside the image.
 const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
 
 /// Version of that section.
@@ -15,16 +15,15 @@ const VERSION: u16 = 2;
 /// The version without the partitions' contents.
 const OLD_VERSION: u16 = 1;
 
-/// Owner and versions of that section, for the manifest.
+/// Owner and versions of the section, for the manifest.
 pub const PARTITIONS_SECTIONS: [(u32, u16); 2] = [(PARTITIONS, VERSION), (PARTITIONS, OLD_VERSION)];
 
-/// Writes down the machine's state, and the fingerprints of the partitions that its OS
-/// knows.
+/// Captures the machine's state, and the fingerprints of the partitions that its OS knows.
 ///
 /// # Errors
 ///
 /// [`NotKept`].
-// Its frame is gone before the save needs the stack.
+// Not inlined, so that this frame ends before the save needs the stack.
 #[inline(never)]
 pub(crate) fn capture<M: Machine>(
     machine: &M,
@@ -39,14 +38,14 @@ pub(crate) fn capture<M: Machine>(
     Ok(())
 }
 
-/// Reads all of an image's state, before anything is touched. The partitions must be as its OS
-/// knows them; `fingerprints` are those of now. A partition that cannot be guarded is named; a
-/// snapshot that does not accept it is refused.
+/// Reads all of an image's state, and checks it; restores nothing. The partitions must not have
+/// changed; `fingerprints` are the current ones. Reports each partition that cannot be guarded, and
+/// refuses a snapshot without a consent to it.
 ///
 /// # Errors
 ///
 /// [`StateRefusal`].
-// Likewise before the load does.
+// Not inlined, so that this frame ends before the load needs the stack.
 #[inline(never)]
 pub(crate) fn read<'a, M: Machine>(
     machine: &M,
@@ -73,7 +72,7 @@ pub(crate) fn read<'a, M: Machine>(
     };
     let digests = then.iter().map(PartitionFingerprint::digest);
     unchanged(digests.chain(old_then), now)?;
-    // The old version does not say it: the partitions of now do.
+    // The old version has no contents of partitions, so the current ones count.
     let is_known = |now: &&PartitionFingerprint| old_then.iter().any(|then| now.is_of(then));
     for partition in then.iter().chain(now.iter().filter(is_known)) {
         let Some(unguarded) = partition.unguarded() else {

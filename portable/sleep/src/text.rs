@@ -2,34 +2,34 @@
 
 use core::fmt::{self, Write};
 
-/// Bytes of the text.
+/// Bytes of a text.
 pub const REPORT_BYTES: usize = 128;
 
-/// The text, filled up with zeros, of which there is at least one.
+/// A text, padded with at least one zero.
 pub type ReportText = [u8; REPORT_BYTES];
 
-/// A text on its way into a value.
+/// A text under construction.
 pub(crate) struct Line {
     text: ReportText,
     length: usize,
-    /// How long it may get.
+    /// Its maximum length in bytes.
     most: usize,
 }
 
 impl Line {
-    /// As much of its words as fits.
+    /// The first `most` bytes of the words.
     pub(crate) fn of(words: &impl fmt::Display, most: usize) -> Self {
         let mut line = Line {
             text: [0; REPORT_BYTES],
             length: 0,
             most,
         };
-        // An error says that the text is full: it ends there.
+        // An error only says that the text is full. The rest of the words is dropped.
         write!(line, "{words}").unwrap_or_default();
         line
     }
 
-    /// Lets it get longer by `more` bytes.
+    /// Increases the maximum length by `more` bytes.
     pub(crate) fn lengthen(&mut self, more: usize) {
         self.most += more;
     }
@@ -40,7 +40,7 @@ impl Line {
     }
 }
 
-/// A text for an OS; words that do not fit are left out.
+/// A text for an OS. Words that do not fit are dropped.
 pub(crate) fn text_of(words: &impl fmt::Display) -> ReportText {
     Line::of(words, REPORT_BYTES - 1).text
 }

@@ -1,4 +1,4 @@
-//! What a machine has for a vault.
+//! The state of a machine's vault.
 
 use core::fmt;
 
@@ -9,21 +9,21 @@ use thiserror::Error;
 /// Why the vault cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VaultFault {
-    /// The flash.
+    /// The flash failed.
     #[error("the vault's flash: {0}")]
     Flash(#[from] CfiError),
-    /// What is in it.
+    /// The vault's contents cannot be used.
     #[error("{0}")]
     Vault(#[from] VaultError),
 }
 
-/// What a machine has for a vault, of which `V` is used.
+/// The state of a machine's vault, which gives access to `V`.
 pub enum VaultState<'v, V: ?Sized + 'v = dyn KeyVault + 'v> {
-    /// No flash for one.
+    /// There is no flash for a vault.
     Absent,
-    /// It is there, and cannot be used.
+    /// The vault exists, but cannot be used.
     Broken(VaultFault),
-    /// It is in use.
+    /// The vault can be used.
     Open(&'v mut V),
 }
 

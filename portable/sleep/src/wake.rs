@@ -1,4 +1,4 @@
-//! Waking (the thesis's chapter 3.3).
+//! Wakes a machine at power-on (the thesis's chapter 3.3).
 
 use poorwill_image::{Here, clear};
 use poorwill_medium::nvme::Stop;
@@ -19,19 +19,19 @@ use crate::work::Work;
 /// The result of a power-on.
 #[derive(Debug)]
 pub enum Woke<R> {
-    /// Memory and devices are as they were; the rest is the waking hart's.
+    /// Memory and devices are restored. The waking hart must restore its own state.
     Awake(R),
-    /// There is nothing to wake, or it is refused: the next stage is to be started.
+    /// There is no image, or it is refused: the next stage must be started.
     Cold(ColdBoot),
-    /// OS memory is half written: the machine is to be reset, and boots cold then.
+    /// OS memory is partially restored: the machine must be reset, and then boots cold.
     Reset(Failure),
-    /// OS memory held a part of a sealed image, and is cleared, with all that was loaded
-    /// for this start: the machine is to be reset.
+    /// OS memory held a part of a sealed image. It is cleared, with all files that were loaded for
+    /// this start: the machine must be reset.
     Cleared,
 }
 
-/// Wakes the machine if it sleeps; `began` is the time of the power-on, in ticks.
-/// If it boots cold, no image may wake later.
+/// Wakes the machine if it sleeps. `began` is the time of the power-on in ticks. After a cold boot,
+/// no older image may wake.
 pub fn wake<M: Machine>(
     machine: &M,
     memory: &mut OsMemory,
@@ -66,7 +66,8 @@ pub fn wake<M: Machine>(
     }
 }
 
-/// A cold boot because there is no area, or more than one: no image elsewhere may wake later.
+/// A cold boot without an area, or with more than one. Images on disks that are not connected may
+/// not wake later.
 fn without_area<M: Machine>(machine: &M, work: &mut Work<'_>, error: AreaError) -> ColdBoot {
     disarm(machine);
     if error.is_absence() {
@@ -78,15 +79,15 @@ fn without_area<M: Machine>(machine: &M, work: &mut Work<'_>, error: AreaError) 
     ColdBoot::Area(error)
 }
 
-/// Says why images could not be discarded, if so.
+/// Reports an error of discarding the images, if there was one.
 fn say_kept<M: Machine>(machine: &M, complaint: Option<StoreError>) {
     if let Some(error) = complaint {
         machine.say(&Event::NotDiscarded(error));
     }
 }
 
-/// Writes why a wake failed half-way into the image's record, for the next power-on
-/// to name: by a controller started anew, as loading that fails leaves it stopped.
+/// Records the failure of a wake in the image's record, for the report of the next power-on. Starts
+/// the controller again, because a failed load leaves it stopped.
 fn record_failure<M: Machine>(machine: &M, work: &mut Work<'_>, image: Admitted, failure: Failure) {
     let recorded = with_area(
         machine,
@@ -100,7 +101,7 @@ fn record_failure<M: Machine>(machine: &M, work: &mut Work<'_>, image: Admitted,
     }
 }
 
-/// What the sleep area had.
+/// The result of a wake from the sleep area.
 #[derive(Debug)]
 enum Attempt<R> {
     Woken(R, WakeReport),
@@ -133,7 +134,7 @@ fn here<'s, M: Machine>(machine: &M, memory: &OsMemory, sealing: &'s Sealing) ->
     }
 }
 
-/// Loads the image, which is that of a `snapshot` or not.
+/// Loads the image, which is a `snapshot` or not.
 fn load<M: Machine>(
     machine: &M,
     open: OpenArea<'_, '_, '_>,
@@ -185,7 +186,7 @@ fn woken<M: Machine>(
     wake: WakeReport,
 ) -> Attempt<Resume<M>> {
     let resume = machine.domain().restore(state, &wake);
-    // Not before: an image that is refused is not on trial.
+    // The trial begins only now: a refused image is not on trial.
     if let Some(ready) = snapshot {
         ready.begin(machine, wake.generation);
     }

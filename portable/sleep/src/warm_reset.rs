@@ -1,35 +1,34 @@
-/// Words that a [`WarmResetRecord`] takes in memory.
+/// Words of a [`WarmResetRecord`] in memory.
 pub const WARM_RESET_WORDS: usize = 5;
 
-/// The first word, once the firmware has started.
+/// The first word after a start of the firmware.
 const STARTED: u64 = u64::from_le_bytes(*b"started\0");
 
-/// The warm-reset record, which the last start of the machine has left in memory for
-/// this one. It is there again at a reset, and on a machine whose RAM outlives the power.
+/// The warm-reset record: notes in memory, which the last start of the machine has left for this
+/// one. They survive a reset. On a machine with persistent RAM they survive a power-off, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmResetRecord {
-    /// The word of a start is zero: where power-on clears memory, the power has just
-    /// come on.
+    /// The record's first word is zero: if power-on clears memory, the power has just come on.
     None,
-    /// There was one, or memory holds something else.
+    /// A start has left no attempt, or memory holds other data.
     Started,
-    /// There was one, and it woke a snapshot that was still on trial.
+    /// A start has woken a snapshot whose trial is not over.
     OnTrial(BootAttempt),
 }
 
-/// A snapshot's wake that has still to prove itself.
+/// A snapshot's wake that is on trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BootAttempt {
     /// The snapshot's generation.
     pub generation: u64,
-    /// When it was woken, in nanoseconds since the Unix epoch.
+    /// The time of the wake, in nanoseconds since the Unix epoch.
     pub woken_at_ns: u64,
-    /// For how many ms a reset says that the wake has failed.
+    /// Duration of the trial in ms: a reset within it means that the wake failed.
     pub trial_ms: u64,
 }
 
 impl WarmResetRecord {
-    /// What memory holds of it.
+    /// Reads the record from words in memory.
     #[must_use]
     pub fn from_words(words: [u64; WARM_RESET_WORDS]) -> Self {
         let [started, attempt @ .., found] = words;
@@ -45,7 +44,7 @@ impl WarmResetRecord {
         }
     }
 
-    /// What memory is to hold of it.
+    /// The record as words in memory.
     #[must_use]
     pub fn to_words(self) -> [u64; WARM_RESET_WORDS] {
         match self {
@@ -62,7 +61,7 @@ impl WarmResetRecord {
         }
     }
 
-    /// The attempt that a reset has ended.
+    /// The wake that a reset has ended, if there is one.
     #[must_use]
     pub fn attempt(self) -> Option<BootAttempt> {
         match self {
@@ -72,19 +71,19 @@ impl WarmResetRecord {
     }
 }
 
-/// The load mark: a word in memory, beside the record. It says that OS memory may hold a part
-/// of a sealed image. It is set during a load, so a reset that finds it has cut a load short,
-/// or the clearing after it.
+/// The load mark: a word in memory beside the record. If it is set, OS memory may hold a part of a
+/// sealed image. A load sets it first. So a start that finds it knows that a reset interrupted a
+/// load, or the clearing after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadMark {
-    /// It is not there.
+    /// The mark is not set.
     Clear,
-    /// It is.
+    /// The mark is set.
     Set,
 }
 
 impl LoadMark {
-    /// What memory holds of it.
+    /// Reads the mark from its word in memory.
     #[must_use]
     pub fn from_word(word: u64) -> Self {
         if word == SET {
@@ -94,7 +93,7 @@ impl LoadMark {
         }
     }
 
-    /// What memory is to hold of it.
+    /// The mark as a word in memory.
     #[must_use]
     pub fn to_word(self) -> u64 {
         match self {
@@ -107,7 +106,7 @@ impl LoadMark {
 /// The load mark's word.
 const SET: u64 = u64::from_le_bytes(*b"loading\0");
 
-/// Tells an attempt from other bytes in memory.
+/// The check word of an attempt, which distinguishes it from other data.
 fn check(attempt: [u64; 3]) -> u64 {
     attempt
         .iter()

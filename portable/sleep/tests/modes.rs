@@ -368,7 +368,7 @@ fn persist_that_fails_is_refused_and_staged_rests_on() {
         "sleep mode=staged",
         "staged cause=delay",
         "free pages are saved too",
-        "the machine cannot be saved and rests on: ",
+        "the machine cannot be saved and keeps retaining: ",
         "sleep mode=retain",
         "wake mode=retain source=console",
     ];

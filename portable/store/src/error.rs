@@ -34,7 +34,9 @@ pub enum StoreError {
     #[error(transparent)]
     Vault(#[from] VaultError),
     /// The machine has slept since the image was made: an old image was copied back.
-    #[error("sleep {image} is over: the latest is sleep {latest}, so the image was put back")]
+    #[error(
+        "the image is of sleep {image}, but the latest is sleep {latest}: an old image was copied back"
+    )]
     PutBack {
         /// The image's generation.
         image: u64,
@@ -42,11 +44,11 @@ pub enum StoreError {
         latest: u64,
     },
     /// The vault forbids this sleep's image to wake.
-    #[error("sleep {0} was cut short or is over: its image may not wake any more")]
+    #[error("sleep {0} was interrupted, or its image was used or discarded")]
     Spent(u64),
     /// The machine keeps another snapshot or no snapshot.
     #[error(
-        "snapshot {0} is not the one that this machine keeps: it was put back or is another machine's"
+        "snapshot {0} is not this machine's: it was copied back, or belongs to another machine"
     )]
     NotKeptHere(u64),
     /// There is no snapshot.

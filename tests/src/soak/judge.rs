@@ -11,7 +11,7 @@ use super::sign::{Phase, Sign, Step};
 /// not armed.
 const REASONS: [&str; 2] = [
     "no image",
-    "the image must not be loaded: sleep # was cut short or is over: its image may not wake any more",
+    "the image must not be loaded: sleep # was interrupted, or its image was used or discarded",
 ];
 
 /// The text with `#` in place of each number.

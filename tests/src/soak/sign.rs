@@ -92,7 +92,7 @@ const FULL_BAR: &str = "poorwill: sleeping [####################";
 const NEVER: [&str; 4] = [
     "test kernel: FAIL",
     "poorwill: wake failed",
-    "poorwill: why the wake failed",
+    "poorwill: the failure of the wake",
     "poorwill: the images in the sleep area cannot be discarded",
 ];
 

@@ -61,7 +61,7 @@ pub enum PciError {
     TooManyMasters(Function),
     /// A function has virtual functions (SR-IOV), which are not listed.
     #[error(
-        "the PCI function {0} has virtual functions, which nothing here can bring back; \
+        "the PCI function {0} has virtual functions, which the firmware cannot restore; \
          write 0 to its sriov_numvfs"
     )]
     VirtualFunctions(Function),

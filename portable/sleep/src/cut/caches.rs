@@ -1,7 +1,8 @@
-//! How a machine writes its caches back when its power fails.
+//! Plans the write-back of a machine's caches at a power failure.
 //!
-//! The device tree names the means. [`CachePlan`] chooses the cheapest, once, before the line is
-//! armed. A machine whose caches cannot be written back for sure is refused by name.
+//! The device tree describes the means. [`CachePlan`] chooses the cheapest plan, once, before the
+//! line is armed. A machine whose caches cannot be written back with certainty is refused with the
+//! reason.
 
 use poorwill_memory::PhysRange;
 use thiserror::Error;
@@ -11,7 +12,7 @@ use thiserror::Error;
 pub struct CacheSize {
     /// Bytes of all levels.
     pub bytes: u64,
-    /// They replace the line that was used least recently. Otherwise their policy is unknown.
+    /// Each level replaces its least recently used line. Otherwise the policy is unknown.
     pub is_lru: bool,
 }
 
@@ -23,26 +24,26 @@ impl CacheSize {
     };
 }
 
-/// The means of a machine to write its caches back. A size of `None` is unknown.
+/// A machine's means to write its caches back. A size of `None` is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheMeans {
-    /// A hart's first data cache, the largest of all harts.
+    /// The largest first-level data cache of all harts.
     pub first: Option<CacheSize>,
-    /// The caches after it that do not follow the coordinator's first one: the largest.
+    /// The largest caches after a hart's first-level one that the coordinator does not share.
     pub further: Option<CacheSize>,
-    /// The caches after the coordinator's first one.
+    /// The caches after the coordinator's first-level one.
     pub shared: Option<CacheSize>,
-    /// All harts have an instruction that writes all of their first cache back.
+    /// All harts have an instruction that writes their whole first-level cache back.
     pub has_whole: bool,
-    /// Bytes of the blocks, a power of two, that an instruction of all harts writes back,
-    /// out of every cache.
+    /// Block size in bytes, a power of two, of the instruction that writes a block back from every
+    /// cache; `None` unless all harts have it.
     pub block: Option<u64>,
-    /// The cache controller in front of all memory has a register that takes the address of a
-    /// line. It writes the line back out of every cache.
+    /// The cache controller, through which all memory is accessed, has a register for the address
+    /// of a line. It writes that line back from every cache.
     pub has_register: bool,
 }
 
-/// How a few bytes are written back.
+/// The means to write a few bytes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineMeans {
     /// An instruction, for each block of this size in bytes.
@@ -54,45 +55,45 @@ pub enum LineMeans {
 /// Bytes that the register writes back (SiFive's composable cache: its blocks have 64).
 const REGISTER_LINE_BYTES: u64 = 64;
 
-/// How a machine's caches are written back.
+/// The plan to write a machine's caches back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachePlan {
     all: All,
     few: Option<LineMeans>,
 }
 
-/// How all caches are written back.
+/// The way to write all caches back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum All {
-    /// Each hart empties its own caches, then the coordinator the others.
+    /// Each hart empties its own caches. Then the coordinator empties the others.
     Levels {
-        /// The first by the instruction, the others by reading.
+        /// The instruction empties the first level, and reads empty the others.
         whole: bool,
-        /// Bytes that each hart reads.
+        /// Number of bytes that each hart reads.
         own: u64,
-        /// Bytes that the coordinator reads after them.
+        /// Number of bytes that the coordinator reads after the other harts.
         shared: u64,
     },
     /// The coordinator writes back each line of all memory.
     Walk(LineMeans),
 }
 
-/// Why a machine's caches cannot be written back for sure.
+/// Why a machine's caches cannot be written back with certainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CacheError {
-    /// The sizes are unknown, and no operation works without them.
+    /// The sizes are unknown, and no way works without them.
     #[error("the device tree does not name the caches of all harts")]
     Unknown,
-    /// No range of memory is large enough to be read through them.
+    /// No range of memory is large enough for the reads that empty the caches.
     #[error("no range of memory has the {0} bytes that displace the caches")]
     NoRoom(u64),
 }
 
-/// The reads that empty a cache of unknown policy, as a multiple of its bytes. If the cache
+/// Bytes of reads that empty a cache of unknown policy, as a multiple of its size. If the cache
 /// replaces lines at random, each line stays with a probability below 10^-8.
 const RANDOM: u64 = 20;
 
-/// The same for a cache that replaces the line that was used least recently.
+/// The same for a cache that replaces its least recently used line.
 const LRU: u64 = 2;
 
 /// Nanoseconds of one operation on the slowest supported machines, to compare the ways and to
@@ -104,14 +105,14 @@ mod cost {
     pub(super) const REGISTER: u64 = 500;
 }
 
-/// Bytes from one read to the next: no cache has narrower lines.
+/// Distance of the reads in bytes: no cache has narrower lines.
 const READ_STEP: u64 = 32;
 
-/// The part of the hold-up that a walk may take.
+/// The divisor of the hold-up that gives the time for a walk.
 const WALK_SHARE: u64 = 4;
 
 impl CacheMeans {
-    /// The cheapest way, on a machine with these ranges of memory and this hold-up.
+    /// The cheapest plan for a machine with these ranges of memory and this hold-up.
     ///
     /// # Errors
     ///
@@ -132,7 +133,7 @@ impl CacheMeans {
         Ok(CachePlan { all, few })
     }
 
-    /// The way level by level, and its cost.
+    /// The plan level by level, and its cost in nanoseconds.
     fn levels(&self, largest: u64) -> Result<(All, u64), CacheError> {
         let first = match self.has_whole {
             true => CacheSize::NONE,
@@ -150,14 +151,14 @@ impl CacheMeans {
             own,
             shared,
         };
-        // The coordinator reads after the others.
+        // The coordinator's reads come after those of the other harts.
         let reads = own.saturating_mul(2).saturating_add(shared) / READ_STEP;
         Ok((levels, reads.saturating_mul(cost::READ_LINE)))
     }
 }
 
 impl CacheSize {
-    /// Both, one after the other.
+    /// Joins two levels that follow each other.
     const fn and(self, other: CacheSize) -> CacheSize {
         CacheSize {
             bytes: self.bytes.saturating_add(other.bytes),
@@ -165,7 +166,7 @@ impl CacheSize {
         }
     }
 
-    /// Bytes to read, so that the cache holds nothing else.
+    /// Number of bytes to read until the cache holds nothing else.
     const fn displacement(&self) -> u64 {
         self.bytes
             .saturating_mul(if self.is_lru { LRU } else { RANDOM })
@@ -188,16 +189,16 @@ pub trait CacheOperations {
     /// Writes all of the calling hart's first data cache back.
     fn write_back_whole(&self);
 
-    /// Writes these bytes back, out of every cache.
+    /// Writes these bytes back from every cache.
     fn write_back(&self, bytes: PhysRange, means: LineMeans);
 
-    /// Reads `bytes` bytes of memory in a row.
+    /// Reads `bytes` consecutive bytes of memory.
     fn read(&self, bytes: u64);
 
-    /// Waits until the operations on caches are done.
+    /// Waits until all cache operations are complete.
     fn fence(&self);
 
-    /// All memory that is to be written back.
+    /// All memory that must be written back.
     fn memory(&self) -> impl Iterator<Item = PhysRange>;
 }
 
@@ -209,7 +210,7 @@ impl CachePlan {
         if let All::Levels { whole, own, .. } = self.all {
             if whole {
                 machine.write_back_whole();
-                // The reads displace the lines that it has written there.
+                // The reads displace the lines that the instruction has written to the next level.
                 machine.fence();
             }
             machine.read(own);
@@ -217,8 +218,8 @@ impl CachePlan {
         machine.fence();
     }
 
-    /// Writes back the rest, the coordinator's own caches too, once all other harts have written
-    /// back [their own](Self::own).
+    /// Writes back the remaining caches, including the coordinator's own. All other harts must have
+    /// written back [their own](Self::own).
     pub fn rest(&self, machine: &impl CacheOperations) {
         self.own(machine);
         match self.all {

@@ -1,4 +1,4 @@
-//! The cut that a start finds.
+//! Finds the cut in the record at a start.
 
 use super::CutMemory;
 use super::guard::Guard;
@@ -7,7 +7,7 @@ use super::line::{Commit, CutCause, PartEntry};
 use super::proof::Proof;
 use super::reason::CutReason;
 
-/// The facts of a cut that are reported.
+/// Facts of a cut, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutReport {
     /// The number of the cut.
@@ -22,14 +22,14 @@ pub struct CutReport {
     pub wear_words: u64,
 }
 
-/// The cut that a start finds.
+/// The result of the search at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// No cut since the last start.
     Nothing,
     /// A cut to resume.
     Cut(CutReport),
-    /// A cut that cannot be resumed, or that was not committed.
+    /// A cut that was not committed, or that cannot be resumed.
     Refused(CutReason),
 }
 
@@ -41,15 +41,15 @@ pub fn find(memory: &impl CutMemory, guard: &Guard) -> Found {
             Ok(report) => Found::Cut(report),
             Err(reason) => Found::Refused(reason),
         },
-        // The harts ran after that cut, or were about to be released.
+        // After that cut the harts ran, or were about to be released.
         _ => running(memory).map_or(Found::Nothing, |sequence| {
             Found::Refused(CutReason::NoOther(sequence))
         }),
     }
 }
 
-/// The cut that was resumed, if it is the newest in the record, and the OS has not ended in order
-/// since.
+/// The number of the resumed cut, if it is the newest in the record and the OS has not ended in an
+/// orderly way since.
 pub(super) fn running(memory: &impl CutMemory) -> Option<u64> {
     let running = memory.line(Place::Consumed).read_running();
     running.filter(|sequence| *sequence == last_sequence(memory))
@@ -60,28 +60,28 @@ pub(super) fn running(memory: &impl CutMemory) -> Option<u64> {
 pub struct Newest {
     /// The number of the cut.
     pub sequence: u64,
-    /// It was resumed, or given up.
+    /// The cut was resumed or discarded.
     pub is_consumed: bool,
 }
 
-/// The facts of a cut in its record, for a reader without the machine's vault.
+/// Facts of the cut in a record, for a reader without the machine's vault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// The reported facts.
     pub report: CutReport,
-    /// Its digests are tags: only the vault tells whether the record is whole, authentic and
-    /// the latest. A reader without the vault cannot rely on it.
+    /// The digests are tags. Only the vault can confirm that the record is complete, authentic and
+    /// the latest.
     pub is_tagged: bool,
 }
 
 impl Newest {
-    /// The newest cut of a record, if there was one.
+    /// The newest cut of a record; `None` if there was no cut.
     #[must_use]
     pub fn in_record(memory: &impl CutMemory) -> Option<Self> {
         let sequence = last_sequence(memory);
         let newest = match memory.line(Place::Begun).read_begun() {
-            // No cut of that number was committed, and the one before is over. The line that
-            // consumes it does not matter: it may be in memory in part.
+            // The cut of that number was not committed, and the one before is over. The line that
+            // consumes the earlier cut is ignored: it may be only partly in memory.
             Some((next, CutReason::Ended)) if next == sequence => Newest {
                 sequence: sequence.saturating_sub(1),
                 is_consumed: true,
@@ -94,7 +94,7 @@ impl Newest {
         (newest.sequence > 0).then_some(newest)
     }
 
-    /// Reads the record of the cut without a vault.
+    /// Reads the cut's record without a vault.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Newest {
     }
 }
 
-/// Bytes of all parts, if the cut is the latest of this machine, and whole.
+/// Bytes of all parts, if the cut is complete and the latest of this machine.
 fn check(
     memory: &impl CutMemory,
     guard: &Guard,
@@ -153,7 +153,7 @@ fn check(
     whole_bytes(memory, sequence, commit, proof).ok_or(refused)
 }
 
-/// Bytes of all parts, if the entries are the committed ones, and the parts match them.
+/// Bytes of all parts, if the entries are those of the commit, and the parts match them.
 fn whole_bytes(
     memory: &impl CutMemory,
     sequence: u64,

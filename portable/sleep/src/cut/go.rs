@@ -1,4 +1,4 @@
-//! Go: from a power-on to the instruction at which the power failed.
+//! Go: the steps from a power-on to the instruction at which Stop stopped each hart.
 
 use super::find::{CutReport, Found, find, last_sequence, running};
 use super::guard::{Guard, Prover, advance};
@@ -17,54 +17,55 @@ pub trait GoMachine: Prover {
     /// The record.
     fn record(&self) -> &impl CutMemory;
 
-    /// The state that was read, to put everything back.
+    /// The state that [`check`](Self::check) has read, for [`restore`](Self::restore).
     type State;
 
-    /// Whether the memory controller reports an error that cannot be corrected.
+    /// Returns whether the memory controller reports an uncorrectable error.
     fn has_memory_error(&self) -> bool;
 
-    /// Whether the controller can wipe memory.
+    /// Returns whether the memory controller can wipe memory.
     fn can_wipe(&self) -> bool;
 
-    /// Wipes memory. This may also wipe the images that were loaded at this power-on: the machine
-    /// is to be reset.
+    /// Wipes memory. This may also wipe the files that were loaded at this power-on, so the machine
+    /// must be reset.
     fn wipe(&self);
 
     /// Number of words of the wear registers.
     fn wear_words(&self) -> usize;
 
-    /// Puts the wear registers back: memory that they map is as it was.
+    /// Restores the wear registers. After this, reads of the memory that they map return the stored
+    /// data.
     fn put_back_wear(&self, words: &WearWords);
 
-    /// The words of the wear registers. All earlier stores to memory that they map have reached
-    /// it, and no hart stores to it before the harts are released.
+    /// Reads the wear registers. All earlier stores to memory that they map have arrived there, and
+    /// no hart stores to it before the harts are released.
     ///
     /// # Errors
     ///
     /// [`CutReason`].
     fn wear(&self) -> Result<WearWords, CutReason>;
 
-    /// Reads all of the record, and finds that it fits this machine. Changes no state.
+    /// Reads the whole record, and checks that it fits this machine. Changes no state.
     ///
     /// # Errors
     ///
     /// [`CutReason`].
     fn check(&self) -> Result<Self::State, CutReason>;
 
-    /// Waits until the power is good, and will hold up for another cut.
+    /// Waits until the power is good, so that it lasts for another cut.
     fn wait_for_power(&self);
 
-    /// Puts memory, devices and clocks back as they were. A second run changes nothing: the power
-    /// may fail midway.
+    /// Restores memory, devices and clocks. A second run has the same result, because the power may
+    /// fail during the first.
     ///
     /// # Errors
     ///
-    /// [`CutReason`]: a device changed. No device reaches memory then.
+    /// [`CutReason`]: a device changed. No device can access memory then.
     fn restore(&self, state: Self::State) -> Result<(), CutReason>;
 }
 
-/// The proof that everything is as it was, and that the cut will not be resumed again: the
-/// harts may be released. Only [`go()`] makes it.
+/// Proof that everything is restored, and that the cut cannot be resumed again: the harts may be
+/// released. Only [`go()`] makes it.
 #[derive(Debug)]
 pub struct Ready(CutReport);
 
@@ -81,23 +82,23 @@ impl Ready {
 pub enum NoGo {
     /// There is no cut, or it cannot be resumed: the machine boots cold.
     Cold(Option<CutReason>),
-    /// Everything was put back, but the cut must not be resumed: the machine is to be reset, and
-    /// the next start says so.
+    /// Everything was restored, but the cut must not be resumed. The machine must be reset, and the
+    /// next start reports the reason.
     Reset(CutReason),
 }
 
-/// Gives up the cut in the record: the next start finds no cut.
+/// Discards the cut in the record: the next start finds no cut.
 pub fn discard(memory: &impl CutMemory) {
-    // The power may go when half of a line is written over. If this line says that the machine has
-    // resumed a cut, another line must say first that the cut is over.
+    // The power may be lost while a line is half overwritten. If the old line says that the machine
+    // has resumed a cut, another line must first say that the cut is over.
     end(memory);
     let consumed = Line::consumed(last_sequence(memory));
     put(memory, Place::Consumed, &consumed);
 }
 
-/// Says that the OS ends in order: it has the machine switched off or reset, or sleeps. If a
-/// machine that has resumed a cut ends without this, and without another cut, the next start says
-/// so.
+/// Notes that the OS ends in an orderly way: it asked for a power-off or a reset, or sleeps. After
+/// a resumed cut without this note, and without another cut, the next start reports an unexpected
+/// loss of power or reset.
 pub fn end(memory: &impl CutMemory) {
     if let Some(sequence) = running(memory) {
         let ended = Line::begun(sequence.saturating_add(1), CutReason::Ended);
@@ -105,15 +106,16 @@ pub fn end(memory: &impl CutMemory) {
     }
 }
 
-/// Resumes the cut that [`find()`] has found, up to the release of the harts. Gives up a cut that
-/// cannot be resumed. In both cases the record and the vault end all cuts up to now, and the
-/// machine has the proof of its next cut.
+/// Resumes the cut that [`find()`] has found, up to the release of the harts. Discards a cut that
+/// cannot be resumed. In both cases the record and the vault make all cuts up to now invalid, and
+/// the machine has the proof of its next cut.
 ///
 /// # Errors
 ///
 /// [`NoGo`].
 pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
-    // Before any use of memory. An earlier Stop has found the error, or this start does.
+    // This comes before any use of memory. The error may be from an earlier Stop, or new at this
+    // start.
     let found = {
         let guard = machine.with_vault(Guard::at_start);
         find(machine.record(), &guard)
@@ -134,10 +136,9 @@ pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
     Err(NoGo::Cold(reason))
 }
 
-/// Everything that may take long, or fail, before any state is changed.
+/// Runs all steps that may take long or fail, before any state is changed.
 ///
-/// The wear registers come first: without them a read of memory does not return the data that was
-/// stored.
+/// The wear registers come first: without them, reads do not return the stored data.
 fn prepare<M: GoMachine>(machine: &M, report: CutReport) -> Result<M::State, CutReason> {
     if report.wear_words != machine.wear_words() as u64 {
         return Err(Misfit::WearRegisters.into());
@@ -158,11 +159,11 @@ fn prepare<M: GoMachine>(machine: &M, report: CutReport) -> Result<M::State, Cut
     Ok(state)
 }
 
-/// Puts everything back. Until the vault's number moves on, another power failure leads to another
-/// Go. A device that changed leads to a cold boot, and ends the cut.
+/// Restores everything. Until the vault's number advances, another power failure leads to another
+/// Go. A changed device leads to a cold boot, and ends the cut.
 ///
-/// The steps after the second look at the power take less than the hold-up: a few words of flash,
-/// a line, and the release of the harts. If the power fails there, they stop again.
+/// After the second check of the power, the remaining steps take less than the hold-up: a few words
+/// of flash, a line, and the release of the harts. If the power fails then, the harts stop again.
 fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Result<Ready, NoGo> {
     if let Err(reason) = restore(machine, state, report) {
         give_up(machine, machine.record());
@@ -171,7 +172,7 @@ fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Resu
     machine.wait_for_power();
     let record = machine.record();
     if machine.has_memory_error() {
-        // Not a cold boot: devices reach memory again.
+        // This is no cold boot, because devices can already access memory.
         begin_again(record, CutReason::MemoryError);
         return Err(NoGo::Reset(CutReason::MemoryError));
     }
@@ -188,9 +189,9 @@ fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Resu
     }
 }
 
-/// Puts everything back. On a machine with wear registers, stores to memory may change them. Until
-/// they are saved again, the record says that they are lost: if the power goes without a hold-up,
-/// the next start boots cold, and says so.
+/// Restores everything. On a machine with wear registers, stores to memory may change the
+/// registers. Until they are saved again, the record says that they are lost. If the power is lost
+/// without a hold-up then, the next start boots cold and reports that.
 fn restore<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Result<(), CutReason> {
     if report.wear_words == 0 {
         return machine.restore(state);
@@ -201,8 +202,8 @@ fn restore<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Res
     Ok(())
 }
 
-/// Gives up the contents of memory, and wipes it, if the controller can. The next start says why,
-/// and wipes nothing more, even if the controller still reports an error.
+/// Abandons the contents of memory, and wipes it if the controller can. The next start reports the
+/// reason. It does not wipe again, even if the controller still reports an error.
 fn refuse_memory<M: GoMachine>(machine: &M) -> NoGo {
     give_up(machine, machine.record());
     if !machine.can_wipe() {
@@ -213,22 +214,22 @@ fn refuse_memory<M: GoMachine>(machine: &M) -> NoGo {
     let is_told = machine.record().line(Place::Begun).read_begun().is_some();
     match is_told || !machine.has_memory_error() {
         true => NoGo::Reset(CutReason::MemoryError),
-        // The next start would not know that this one has wiped memory.
+        // The record does not hold the reason, so the next start would wipe memory again.
         false => NoGo::Cold(Some(CutReason::MemoryError)),
     }
 }
 
-/// Has the next start give that reason.
+/// Notes the reason for the next start.
 fn begin_again(record: &impl CutMemory, reason: CutReason) {
     let sequence = last_sequence(record).saturating_add(1);
     put(record, Place::Begun, &Line::begun(sequence, reason));
 }
 
-/// Makes sure that no cut up to now is resumed.
+/// Makes all cuts up to now invalid.
 pub(super) fn give_up(machine: &impl Prover, record: &impl CutMemory) {
     let proof = next(machine);
     match &proof {
-        // Numbers that the vault did not give would hide those that it will give.
+        // Numbers in the record that the vault did not give would hide the vault's next numbers.
         Ok(Proof::Tags { number, .. }) if last_sequence(record) >= *number => {
             put(record, Place::Begun, &Line::EMPTY);
             put(record, Place::Committed, &Line::EMPTY);

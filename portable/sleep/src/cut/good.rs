@@ -1,13 +1,14 @@
-//! The wait for good power, at a start.
+//! Waits at a start until the power is good.
 
-/// How long the wait is silent, in ms: a short failure is over by then, and after a long one the
-/// power is gone.
+/// Time in ms before the wait is reported. A short failure is over by then; after a long one the
+/// power is off.
 const GRACE_MS: u64 = 20;
 
-/// The line that a machine prints that waits longer.
+/// The line that the machine prints after a longer wait.
 const WAITS: &str = "waiting for the power: the power-fail line is active";
 
-/// Waits until the line is no longer active, and says so once. `now_ms` is the machine's clock.
+/// Waits until the line is no longer active, and reports that once. `now_ms` is the machine's
+/// clock.
 pub fn wait_for_power(
     is_active: impl Fn() -> bool,
     now_ms: impl Fn() -> u64,

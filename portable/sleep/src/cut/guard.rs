@@ -1,4 +1,4 @@
-//! Cuts, by the machine's vault.
+//! The proofs of cuts, with the machine's vault or without one.
 
 use poorwill_vault::{CutVault, Key};
 
@@ -7,26 +7,26 @@ use super::reason::CutReason;
 use crate::vault_state::VaultFault;
 use crate::vault_state::VaultState;
 
-/// A machine that has the proof of its next cut.
+/// A machine that stores the proof of its next cut.
 pub trait Prover {
     /// Runs `job` with the state of the vault.
     fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R;
 
-    /// Makes a new key for the vault, and says so on the console.
+    /// Makes a new key for the vault, and reports it on the console.
     fn new_key(&self) -> Key;
 
-    /// Keeps the proof of the next cut, or the reason against one.
+    /// Stores the proof of the next cut, or the fault because of which there is no proof.
     fn keep(&self, proof: Result<Proof, VaultFault>);
 }
 
-/// Which cut may be resumed, by the machine's vault.
+/// The cut that may be resumed, according to the machine's vault.
 #[derive(Debug)]
 pub enum Guard {
-    /// There is no vault: the record alone tells.
+    /// There is no vault: the record alone decides.
     Absent(Proof),
-    /// There is one, and it cannot be read.
+    /// There is a vault, but it cannot be read.
     Broken,
-    /// Only the cut with that number, if this proves it; `None`: there is no key.
+    /// Only the cut with this number, if this proof confirms it; `None`: the vault has no key.
     Latest(u64, Option<Proof>),
 }
 
@@ -36,7 +36,7 @@ impl Guard {
         Guard::Absent(Proof::Checksums)
     }
 
-    /// The guard by the state of the vault at a start.
+    /// The guard for the state of the vault at a start.
     #[must_use]
     pub fn at_start(state: VaultState<'_, dyn CutVault + '_>) -> Self {
         match state {
@@ -49,7 +49,7 @@ impl Guard {
         }
     }
 
-    /// The proof of the cut with that number, whose digests are tags or not.
+    /// The proof of the cut with this number. `is_tagged`: its digests are tags.
     ///
     /// # Errors
     ///
@@ -67,12 +67,12 @@ impl Guard {
     }
 }
 
-/// Ends all cuts up to now: no such cut can be resumed. Returns the proof of the next one.
-/// `new_key` is for a vault without a key.
+/// Makes all cuts up to now invalid, and returns the proof of the next one. `new_key` makes a key
+/// for a vault without one.
 ///
 /// # Errors
 ///
-/// [`VaultFault`]: there is a vault, and it cannot be used. The machine is not to be cut.
+/// [`VaultFault`]: the vault exists, but cannot be used. The machine must not be cut.
 pub(super) fn advance(
     state: VaultState<'_, dyn CutVault + '_>,
     new_key: impl FnOnce() -> Key,
@@ -82,7 +82,7 @@ pub(super) fn advance(
         VaultState::Broken(fault) => return Err(fault),
         VaultState::Open(vault) => vault,
     };
-    // First: a later failure must not leave an old number.
+    // This comes first: after a later failure, the vault must not have an old number.
     let number = vault.next_cut()?;
     if vault.key().is_none() {
         vault.install_key(new_key())?;

@@ -19,19 +19,19 @@ pub enum Place {
     Wear(usize),
 }
 
-/// Lines before those of the parts. The three are as far apart as the widest line of any cache,
-/// so that a write of one does not tear another.
+/// Lines before those of the parts. Each of the three is as far from the next as the widest line of
+/// any cache. So a write of one does not tear another.
 const HEAD_LINES: usize = 3 * SPREAD;
 
 /// Lines of wear registers, after those of the parts.
 pub(super) const WEAR_LINES: usize = 4;
 
-/// Lines from one of these to the next: 256 bytes.
+/// Distance of these lines, in lines: 256 bytes.
 const SPREAD: usize = 4;
 
-/// Pages of a hart's part: its context with the longest vector registers takes two; 256
-/// control transfer records take 6 KiB, and 63 guest interrupt files of 255 identities 5 KiB. A
-/// hart that has more is refused at the start.
+/// Pages of a hart's part: its context with the longest vector registers takes two; 256 control
+/// transfer records take 6 KiB, and 63 guest interrupt files of 255 identities 5 KiB. A hart with
+/// more state is refused at the start.
 const HART_PAGES: usize = 5;
 
 /// Pages of the part of the state that all harts share.
@@ -58,7 +58,7 @@ impl Layout {
     /// The part of the OS's device tree.
     pub const TREE: usize = 2;
 
-    /// Pages of that part on a real machine, for the tree as the loader leaves it.
+    /// Pages of that part on a real machine, for the tree as a loader leaves it.
     pub const TREE_PAGES: usize = 16;
 
     /// Parts before those of the harts.
@@ -70,7 +70,7 @@ impl Layout {
         Layout { harts, tree_pages }
     }
 
-    /// The part of the hart with that place in the list of harts.
+    /// The part of the hart with this index in the list of harts.
     #[must_use]
     pub const fn hart(place: usize) -> usize {
         Self::BEFORE_HARTS + place

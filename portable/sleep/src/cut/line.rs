@@ -83,14 +83,14 @@ impl Line {
         Line(words)
     }
 
-    /// The sequence number and the contents, if the line is whole and of that kind.
+    /// The sequence number and the contents, if the line is complete and of this kind.
     fn read(&self, kind: u64) -> Option<(u64, Says)> {
         let [first, sequence, a, b, c, d, e, sum] = self.0;
         let is_whole = sum == checksum::of_words(&self.0[..WORDS - 1]);
         (is_whole && first == MAGIC | kind).then_some((sequence, [a, b, c, d, e]))
     }
 
-    /// Begun: the cut was not finished, for that reason.
+    /// Begun: the cut was not finished, for this reason.
     pub(super) fn begun(sequence: u64, reason: CutReason) -> Self {
         let (code, value) = reason.to_words();
         Self::new(kind::BEGUN, sequence, [code, value, 0, 0, 0])
@@ -125,12 +125,12 @@ impl Line {
         Some((sequence, commit))
     }
 
-    /// Consumed: each cut up to `sequence` was resumed or discarded.
+    /// Consumed: all cuts up to this one were resumed or discarded.
     pub(super) fn consumed(sequence: u64) -> Self {
         Self::new(kind::CONSUMED, sequence, [0; _])
     }
 
-    /// The same, and the machine has been running since the last of them.
+    /// Consumed: the same, and the machine has resumed the last of them, and runs since.
     pub(super) fn running(sequence: u64) -> Self {
         Self::new(kind::CONSUMED, sequence, [RUNS, 0, 0, 0, 0])
     }
@@ -139,13 +139,14 @@ impl Line {
         Some(self.read(kind::CONSUMED)?.0)
     }
 
-    /// The cut that the machine has resumed and runs since, or ran since when it ended.
+    /// The number of the cut that the machine has resumed, if it was running at its end or runs
+    /// now.
     pub(super) fn read_running(&self) -> Option<u64> {
         let (sequence, [state, ..]) = self.read(kind::CONSUMED)?;
         (state == RUNS).then_some(sequence)
     }
 
-    /// The entry of a part, in the cut of that number.
+    /// The entry of a part in this cut.
     #[must_use]
     pub fn part(sequence: u64, entry: PartEntry) -> Self {
         let [low, high] = entry.digest.to_words();
@@ -160,7 +161,7 @@ impl Line {
         Some((sequence, PartEntry { bytes, digest }))
     }
 
-    /// Some wear registers, read when the rest of that cut was in memory.
+    /// A line of wear registers. They were read after the rest of this cut was in memory.
     pub(super) fn wear(sequence: u64, words: [u64; SAYS_WORDS]) -> Self {
         Self::new(kind::WEAR, sequence, words)
     }

@@ -1,16 +1,16 @@
-//! Why the record of a cut does not fit the machine.
+//! The reasons why the record of a cut does not fit the machine.
 
 use core::fmt;
 
 use poorwill_image::StateError;
 use thiserror::Error;
 
-/// Why the record of a cut does not fit this machine. It is another machine's, or another
-/// firmware's.
+/// Why the record of a cut does not fit this machine. It was made by another machine or another
+/// firmware.
 #[allow(missing_docs, reason = "their messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Misfit {
-    /// A record says no more of why an earlier cut was refused.
+    /// The reason of an earlier start: its record does not say more.
     #[error("the record does not fit this machine")]
     Unnamed,
     #[error("the record's sections are malformed")]
@@ -19,7 +19,7 @@ pub enum Misfit {
     Section(u32),
     #[error("this firmware does not know the record's section {}", Tag(*.0))]
     Unknown(u32),
-    #[error("the record does not say where the OS goes on")]
+    #[error("the record has no wake vector")]
     NoCore,
     /// Memory, harts, instruction set or device tree differ.
     #[error("the record is of another machine")]
@@ -28,20 +28,20 @@ pub enum Misfit {
     Harts,
     #[error("the record's device tree has another length")]
     DeviceTree,
-    /// What the record has of a hart is not what such a hart holds.
+    /// The part has registers that such a hart does not have, or lacks some.
     #[error("the record's state of hart {0} does not fit it")]
     Hart(u64),
-    #[error("the record has no hart {0}, which slept")]
+    #[error("this machine has no hart {0}, which slept")]
     NoHart(u64),
     #[error("the record's wake vector {0:#x} is not in OS memory")]
     WakeVector(u64),
     #[error("the record has another number of wear registers")]
     WearRegisters,
-    #[error("the PCI bus is not as the record has it")]
+    #[error("the PCI bus differs from the record")]
     Pci,
 }
 
-/// An owner of sections, by its letters.
+/// Shows an owner of sections by its four letters.
 struct Tag(u32);
 
 impl fmt::Display for Tag {

@@ -1,20 +1,20 @@
-//! A cut: execution stopped at an instant, and kept in RAM that is persistent (LightPC,
-//! sections III-B and IV).
+//! Cuts: execution is stopped at one instant, and kept in persistent RAM (LightPC, sections III-B
+//! and IV).
 //!
 //! When the power fails, [`stop()`] stops every hart and writes its context to the record. It makes
 //! the devices quiet, writes the caches back, and commits. At the next power-on [`find()`] looks
-//! for a cut, and [`go()`] puts everything back and lets the harts go on. Memory stays where it is:
-//! the record holds only state that memory does not.
+//! for a cut, and [`go()`] restores everything and lets the harts continue. Memory keeps its
+//! contents: the record holds only state that memory does not.
 //!
-//! A machine whose OS asks for a sleep may be cut, too ([`request()`]): its other harts are
-//! stopped already, and the OS goes on at its wake vector.
+//! An OS that asks for a sleep may get a cut, too ([`request()`]). Its other harts are stopped
+//! already, and the OS continues at its wake vector.
 //!
-//! The record is lines and parts ([`Layout`]). A line that was not
-//! [written back](CutMemory::write_back) before the power is gone may be in memory, or not, or in
-//! pieces. So each line has a checksum, and is written back before the next step relies on it.
+//! The record consists of lines and parts ([`Layout`]). If the power is lost before a line is
+//! [written back](CutMemory::write_back), the line may be in memory, missing or torn. So each line
+//! has a checksum, and is written back before the next step relies on it.
 //!
 //! On a machine with a vault, a key authenticates the record. Only machine mode has the key, and
-//! only while the machine runs. The vault counts cuts ([`Guard`]): a record that is not of the last
+//! only while the machine runs. The vault counts cuts ([`Guard`]): a record from before the last
 //! power-on is refused.
 
 mod caches;
@@ -55,20 +55,20 @@ pub use wear::{MAX_WEAR_WORDS, WearWords};
 
 /// The record, in the firmware's own part of RAM.
 pub trait CutMemory {
-    /// How the record is laid out.
+    /// The layout of the record.
     fn layout(&self) -> Layout;
 
-    /// The line there, as harts see it.
+    /// Reads the line at a place, as harts see it.
     fn line(&self, place: Place) -> Line;
 
-    /// Stores a line, which is in memory, or still in a cache, from then on.
+    /// Stores a line. It may stay in a cache.
     fn store(&self, place: Place, line: &Line);
 
-    /// Writes the line there back: it is in memory when this returns, and all earlier write-backs
-    /// are, too.
+    /// Writes the line at a place back. When this returns, the line is in memory, and so is each
+    /// earlier write-back.
     fn write_back(&self, place: Place);
 
-    /// The digest of the first `bytes` bytes of a part; `None` where it is not that long.
+    /// The digest of the first `bytes` bytes of a part; `None` if the part is shorter.
     fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest>;
 }
 

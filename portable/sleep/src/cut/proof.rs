@@ -1,4 +1,4 @@
-//! The proof that a record is whole, and whose it is.
+//! The proof that a record is complete and authentic.
 
 use poorwill_image::{CutKey, Digest, SealingKey};
 use poorwill_memory::{Page, checksum};
@@ -12,29 +12,29 @@ use super::line::Line;
 /// The proof of the record of one cut.
 #[derive(Debug)]
 pub enum Proof {
-    /// Checksums, against accidents: on a machine without a vault.
+    /// Checksums, which detect accidents. They are for machines without a vault.
     Checksums,
-    /// Tags, which cannot be made without the vault's key.
+    /// Tags, which only the owner of the vault's key can make.
     Tags {
-        /// The number of the cut, which the vault gave.
+        /// The number of the cut, from the vault.
         number: u64,
         /// The key of the cut.
         key: CutKey,
     },
 }
 
-/// The number of the message that is all entries; those of parts are their own.
+/// The number of the message with all entries. A part's message has the part's number.
 const ENTRIES: u64 = u64::MAX;
 
 impl Proof {
-    /// Tags of the cut with that number, under the vault's key.
+    /// Tags for the cut with this number, under the vault's key.
     #[must_use]
     pub fn tags(key: &Key, number: u64) -> Self {
         let key = CutKey::new(&SealingKey::new(*key.bytes()), number);
         Proof::Tags { number, key }
     }
 
-    /// The number of the cut, where a vault gave it.
+    /// The number of the cut, if it is from a vault.
     #[must_use]
     pub const fn number(&self) -> Option<u64> {
         match self {
@@ -48,7 +48,7 @@ impl Proof {
         matches!(self, Proof::Tags { .. })
     }
 
-    /// The digest of the first `bytes` bytes of a part; `None` where it is not that long.
+    /// The digest of the first `bytes` bytes of a part; `None` if the part is shorter.
     #[must_use]
     pub fn of_part(&self, part: usize, pages: &[Page], bytes: u64) -> Option<Digest> {
         let all = pages.as_bytes();
@@ -59,7 +59,8 @@ impl Proof {
                 Some(Digest::from_words([sum, 0]))
             }
             Proof::Tags { key, .. } => {
-                // With all of the last word: it is in the record, and does not change.
+                // This includes all bytes of the last word: they are in the record, and do not
+                // change.
                 let words = all.get(..bytes.checked_next_multiple_of(8)?)?;
                 let words = <[u64]>::ref_from_bytes(words).ok()?;
                 Some(key.tag(part as u64, [words]))
@@ -67,7 +68,7 @@ impl Proof {
         }
     }
 
-    /// The digest of all entries; `None` where one is not of that cut.
+    /// The digest of all entries; `None` if an entry is not of this cut.
     pub(super) fn of_entries(&self, memory: &impl CutMemory, sequence: u64) -> Option<Digest> {
         let layout = memory.layout();
         let lines = || (0..layout.parts()).map(|part| memory.line(Place::Part(part)));

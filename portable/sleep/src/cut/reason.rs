@@ -4,11 +4,11 @@ use thiserror::Error;
 
 use super::misfit::Misfit;
 
-/// Why there is no cut to resume.
+/// Why no cut is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CutReason {
-    /// The hold-up was too short, or the firmware did not get that far.
-    #[error("the power went before it was committed")]
+    /// The hold-up was too short, or the firmware failed before the commit.
+    #[error("the power was lost before the cut was committed")]
     PowerLost,
     /// A hart did not stop in time.
     #[error("hart {0} did not stop in time")]
@@ -19,36 +19,35 @@ pub enum CutReason {
     /// A hart may not execute the instruction that writes its caches back.
     #[error("hart {0} cannot write its caches back")]
     CachesLeft(u64),
-    /// A part is too large.
+    /// This number of bytes does not fit into a part.
     #[error("cut record: {0} bytes do not fit")]
     NoRoom(u64),
     /// A PCI function without a keeper is in use.
     #[error("the PCI function {0} is in use, and the firmware cannot restore it")]
     LiveFunction(Function),
-    /// A device without a keeper is in use; its address.
+    /// A device without a keeper is in use, at this address.
     #[error("the device at {0:#x} is in use, and the firmware cannot restore it")]
     LiveDevice(u64),
-    /// A PCI function is in a state that its keeper cannot restore.
+    /// A PCI function is in a state that its keeper cannot save.
     #[error("the PCI function {0} is in a state that cannot be kept")]
     FunctionState(Function),
     /// A disk did not store its data in time.
     #[error("the PCI function {0} did not finish in time")]
     FunctionNotDone(Function),
-    /// A disk may need more microseconds to store its data than were left.
+    /// A disk may need this number of microseconds to store its data, but fewer were left.
     #[error("the PCI function {0} may take {1} us to write its cache, and there was less time")]
     FunctionTooSlow(Function, u32),
-    /// Another function answers than the record is of, or none.
+    /// The function is missing, or is another one than in the record.
     #[error("the PCI function {0} has changed or is gone")]
     FunctionChanged(Function),
-    /// A PCI function has virtual functions (SR-IOV), which the keepers do not see.
-    #[error("the PCI function {0} has virtual functions, which nothing here can bring back")]
+    /// A PCI function has virtual functions (SR-IOV), which the keepers cannot find.
+    #[error("the PCI function {0} has virtual functions, which the firmware cannot restore")]
     VirtualFunctions(Function),
-    /// A save has left memory encrypted. There is no key, or a device had access to it.
+    /// A save has left memory encrypted. The key is missing, or a device had access to the memory.
     #[error("memory is still encrypted and cannot be decrypted")]
     Sealed,
-    /// An image that had been consumed was being loaded: memory is half from before, and half from
-    /// the image.
-    #[error("the power went before an image was loaded")]
+    /// A consumed image was being loaded: memory holds old contents and parts of the image.
+    #[error("the power was lost before an image was fully loaded")]
     Loading,
     /// Memory does not hold the committed record.
     #[error("the record is damaged")]
@@ -56,52 +55,50 @@ pub enum CutReason {
     /// The record is another machine's, or another firmware's.
     #[error(transparent)]
     Misfit(#[from] Misfit),
-    /// It was resumed before, or a later start gave it up.
-    #[error("the record is an old one")]
+    /// The cut was resumed before, or a later start has discarded it.
+    #[error("the record is outdated")]
     Old,
-    /// Its tags are not by this machine's key.
+    /// The record's tags are not made with this machine's key.
     #[error("the record is not authentic")]
     Forged,
-    /// It was written on a machine with a vault.
-    #[error(
-        "the record needs a vault to tell whether it is authentic, and the machine has no vault"
-    )]
+    /// The record was written on a machine with a vault.
+    #[error("the record needs a vault for its authentication, and the machine has no vault")]
     NoVault,
-    /// There is a vault, and it cannot be used.
-    #[error("the vault cannot be used, which tells whether the record is authentic and the latest")]
+    /// The vault exists, but cannot be used.
+    #[error("the vault cannot be used, so the record cannot be authenticated")]
     Vault,
-    /// The machine has resumed the cut of that number. Then its power was lost without the
-    /// power-fail line, or it was reset, but not by its OS.
+    /// The machine has resumed this cut. Then it lost its power without a signal of the power-fail
+    /// line, or it was reset by another cause than its OS.
     #[error("power was lost, or the machine reset, after resuming cut {0}")]
     NoOther(u64),
-    /// No cut has begun: the OS has ended in order before. This is not printed.
+    /// No cut has begun, since the OS has ended in an orderly way. The console does not print this.
     #[error("the machine was switched off")]
     Ended,
-    /// The power went while memory was put back, and did not hold up.
-    #[error("the registers by which the memory's wear is levelled are lost")]
+    /// The power was lost during the restore, without a hold-up.
+    #[error("the contents of the wear-levelling registers are lost")]
     WearLost,
-    /// The memory controller has reported an error that cannot be corrected.
-    #[error("memory has an error that cannot be corrected")]
+    /// The memory controller has reported an uncorrectable error.
+    #[error("memory has an uncorrectable error")]
     MemoryError,
-    /// It has, and all memory was wiped.
-    #[error("memory had an error that cannot be corrected, and was wiped")]
+    /// The memory controller has reported an uncorrectable error, and all memory was wiped.
+    #[error("memory had an uncorrectable error, and was wiped")]
     Wiped,
-    /// A device on the bus of memory is in the middle of something.
+    /// A device on the bus of memory has not finished an operation.
     #[error("the device at {0:#x} is in a state that cannot be kept")]
     DeviceState(u64),
-    /// An interrupt controller has not sent a message that a hart had asked for.
+    /// An interrupt controller has not sent a message that a hart had requested.
     #[error("an interrupt controller did not send a message in time")]
     MessageLeft,
     /// A hart still used the key of the cut, so that the key could not be wiped.
-    #[error("a hart still uses the key of the cut, which cannot be wiped")]
+    #[error("a hart still uses the key of the cut, so it cannot be wiped")]
     KeyLeft,
-    /// A later version's.
-    #[error("reason {0}")]
+    /// A reason of a later version.
+    #[error("reason {0}, which this version does not know")]
     Other(u64),
 }
 
 impl CutReason {
-    /// The words of a line.
+    /// The reason as words of a line.
     pub(super) fn to_words(self) -> (u64, u64) {
         match self {
             CutReason::PowerLost => (0, 0),
@@ -111,7 +108,7 @@ impl CutReason {
             CutReason::CachesLeft(hart) => (4, hart),
             CutReason::Damaged => (5, 0),
             CutReason::Misfit(Misfit::Pci) => (6, 1),
-            // No Stop has found another.
+            // Stop finds no other misfit, so the record has no words for them.
             CutReason::Misfit(_) => (6, 0),
             CutReason::LiveFunction(function) => (7, function.routing_id().into()),
             CutReason::LiveDevice(address) => (8, address),

@@ -1,4 +1,4 @@
-//! A cut that the OS asks for: a sleep.
+//! A cut at the OS's request: a sleep.
 
 use thiserror::Error;
 
@@ -8,17 +8,18 @@ use super::line::CutCause;
 use super::reason::CutReason;
 use super::stop::{CutCommitted, StopMachine, begin, run};
 
-/// The machine whose OS asks for a cut. Its other harts are stopped. If the cut is refused, the OS
-/// goes on.
+/// A machine whose OS asks for a cut. Its other harts are stopped. If the cut is refused, the OS
+/// continues.
 pub trait RequestMachine: StopMachine + Prover {
-    /// Has quiet devices work again, and controllers send messages, after a refusal.
+    /// After a refusal, lets quiet devices work again, and controllers send messages.
     fn resume(&self);
 }
 
-/// Why a machine whose OS asked for a cut is not cut.
+/// Why a machine is not cut at its OS's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoCut {
-    /// The power fails: the machine is cut for that, and the OS goes on until then.
+    /// The power fails. The machine will be cut for that reason instead, and the OS continues until
+    /// then.
     #[error("the power fails")]
     PowerFails,
     /// Some state cannot be kept.
@@ -26,12 +27,12 @@ pub enum NoCut {
     Refused(#[from] CutReason),
 }
 
-/// Stops a machine whose OS asks for it. A machine that cannot be cut goes on: it gives up the
-/// cut that has begun, and the next one has another number.
+/// Cuts a machine at its OS's request. After a refusal the machine continues: it discards the begun
+/// cut, and the next cut has another number.
 ///
 /// # Errors
 ///
-/// [`CutReason`]: the machine is as it was.
+/// [`CutReason`]: the machine has not changed.
 pub fn request<M: RequestMachine>(machine: &M) -> Result<CutCommitted, CutReason> {
     let begun = begin(machine);
     let cut = begun.and_then(|sequence| run(machine, sequence, CutCause::Requested));

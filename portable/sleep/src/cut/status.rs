@@ -4,18 +4,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::text::{ReportText, text_of};
 
-/// Whether a power failure leads to a cut, as far as this is known before. `E` is the reason
-/// against it.
+/// A prediction whether a power failure leads to a cut. `E` is the reason against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutStatus<E> {
-    /// It does, unless a device that is in use then refuses.
+    /// It leads to a cut, unless a device that is in use then refuses.
     Armed {
         /// Microseconds for which the power lasts.
         hold_up_us: u32,
-        /// Number of disks that would refuse, once in use, as they are too slow.
+        /// Number of disks that would refuse while they are in use, because they are too slow.
         slow_disks: usize,
     },
-    /// It does not: the line is ignored.
+    /// It leads to no cut: the firmware ignores the line.
     NotArmed(E),
 }
 
@@ -37,8 +36,8 @@ impl<E: Display> Display for CutStatus<E> {
     }
 }
 
-/// The status that an OS was told, and its place (`/chosen/poorwill,cut`). An image and a record
-/// keep it in this form.
+/// The status that the firmware told the OS, and its address (`/chosen/poorwill,cut`). An image and
+/// a record keep it in this form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ToldStatus {
@@ -52,7 +51,7 @@ impl ToldStatus {
     /// The placeholder until the status is known.
     pub const NOTHING: ReportText = [0; size_of::<ReportText>()];
 
-    /// The [placeholder](Self::NOTHING) at that address.
+    /// The [placeholder](Self::NOTHING) at this address.
     #[must_use]
     pub const fn at(address: u64) -> Self {
         ToldStatus {
@@ -67,8 +66,8 @@ impl ToldStatus {
         self.address
     }
 
-    /// The next text for the place where `found` lies now. `None` if `found` is not the last text:
-    /// the OS may have moved its tree.
+    /// The next text for the address, at which `found` lies now. `None` if `found` is not the last
+    /// text: the OS may have moved its tree.
     #[must_use]
     pub fn succeed(&self, found: &ReportText, status: &impl Display) -> Option<(Self, ReportText)> {
         let text = text_of(status);

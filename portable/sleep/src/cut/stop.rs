@@ -1,4 +1,4 @@
-//! Stop: from the power-fail line to the commit.
+//! Stop: the steps from the power-fail line to the commit.
 
 use poorwill_image::Digest;
 
@@ -10,7 +10,7 @@ use super::reason::CutReason;
 use super::wear::{self, WearWords};
 use super::{CutMemory, put};
 
-/// The machine that stops. The hart that runs [`stop()`] coordinates.
+/// The machine that stops. The hart that runs [`stop()`] is the coordinator.
 pub trait StopMachine {
     /// The record.
     fn record(&self) -> &impl CutMemory;
@@ -19,10 +19,10 @@ pub trait StopMachine {
     ///
     /// # Errors
     ///
-    /// [`CutReason::Vault`]: there is no proof any more.
+    /// [`CutReason::Vault`]: the vault gives no proof any more.
     fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> Result<R, CutReason>;
 
-    /// Forgets the proof: after the next [flush](Self::flush) its key is not in memory.
+    /// Clears the proof: after the next [flush](Self::flush) its key is not in memory.
     ///
     /// # Errors
     ///
@@ -30,70 +30,70 @@ pub trait StopMachine {
     fn forget(&self) -> Result<(), CutReason>;
 
     /// Waits until every hart has stopped: its last call is finished, and it runs no OS until the
-    /// next power-on. No hart that ran the OS writes its part yet: a hart that has not stopped may
-    /// interrupt it. A hart that the OS had stopped may write its part of the cut `sequence` now:
-    /// nothing can interrupt it.
+    /// next power-on. A hart that ran the OS must not write its part yet, because a running hart
+    /// may still interrupt it. A hart that the OS had stopped may write its part of the cut
+    /// `sequence` now: nothing can interrupt it.
     ///
     /// # Errors
     ///
     /// [`CutReason`]: a hart has not stopped.
     fn halt(&self, sequence: u64) -> Result<(), CutReason>;
 
-    /// Makes the devices quiet: they write no memory, send no message, and disks have stored all
-    /// that they acknowledged. Writes the devices' state to its part, and enters the part.
+    /// Makes the devices quiet: they write no memory and send no message, and disks have stored all
+    /// acknowledged data. Writes the devices' state to its part, and enters the part.
     ///
     /// # Errors
     ///
-    /// [`CutReason`]: a device cannot be kept.
+    /// [`CutReason`]: the state of a device cannot be saved.
     fn quiet(&self, sequence: u64) -> Result<(), CutReason>;
 
-    /// Has the interrupt controllers send no message to harts any more. Earlier messages have
-    /// reached the harts; later interrupts stay pending at the controllers.
+    /// Stops the messages of interrupt controllers to harts. Earlier messages have reached the
+    /// harts; later interrupts stay pending at the controllers.
     ///
     /// # Errors
     ///
     /// [`CutReason::MessageLeft`].
     fn shut(&self) -> Result<(), CutReason>;
 
-    /// Has every hart take the interrupts that others have posted, write its part, and enter it,
-    /// if the hart has not done so.
+    /// Lets every hart take the interrupts that others have posted, write its part, and enter it,
+    /// unless it has done so.
     ///
     /// # Errors
     ///
-    /// [`CutReason`]: a hart has not.
+    /// [`CutReason`]: a hart has not done so.
     fn gather(&self, sequence: u64) -> Result<(), CutReason>;
 
-    /// Writes the parts of the state that all harts share, with the interrupts that are pending
-    /// at the controllers, and of the device tree. Enters both.
+    /// Writes two parts, and enters them: the state that all harts share, with the interrupts that
+    /// are pending at the controllers, and the device tree.
     ///
     /// # Errors
     ///
     /// [`CutReason`].
     fn capture(&self, sequence: u64) -> Result<(), CutReason>;
 
-    /// Ticks of `time` since the line was raised, or the OS asked.
+    /// Ticks of `time` since the line was raised, or since the OS's request.
     fn ticks(&self) -> u64;
 
-    /// Writes all caches back: everything that any hart has stored is in memory then.
+    /// Writes all caches back: after this, memory holds each earlier store of any hart.
     ///
     /// # Errors
     ///
     /// [`CutReason::CachesLeft`].
     fn flush(&self) -> Result<(), CutReason>;
 
-    /// Whether the memory controller reports an error that cannot be corrected.
+    /// Returns whether the memory controller reports an uncorrectable error.
     fn has_memory_error(&self) -> bool;
 
-    /// The words of the wear registers. From here on no hart writes to memory that they map.
+    /// Reads the wear registers. After this no hart writes to memory that they map.
     fn wear(&self) -> WearWords;
 }
 
-/// That a cut is committed. Only a commit makes one.
+/// Proof that a cut is committed. Only a commit makes one.
 #[derive(Debug)]
 pub struct CutCommitted(());
 
-/// Stops the machine as its power fails. If it cannot be cut, the record has the reason, and the
-/// next start says it.
+/// Stops the machine because its power fails. If it cannot be cut, the record has the reason, and
+/// the next start reports it.
 ///
 /// # Errors
 ///
@@ -109,13 +109,13 @@ pub fn stop(machine: &impl StopMachine) -> Result<CutCommitted, CutReason> {
             Place::Begun,
             &Line::begun(sequence, reason),
         );
-        // A failure to flush is no news: the record already has a reason.
+        // An error of the flush is ignored, because the record already has a reason.
         _ = machine.flush();
         reason
     })
 }
 
-/// Says in the record that a cut has begun. Returns the number of the cut.
+/// Notes in the record that a cut has begun. Returns the number of the cut.
 pub(super) fn begin(machine: &impl StopMachine) -> Result<u64, CutReason> {
     let given = machine.with_proof(Proof::number)?;
     let sequence = given.unwrap_or_else(|| last_sequence(machine.record()) + 1);
@@ -124,8 +124,8 @@ pub(super) fn begin(machine: &impl StopMachine) -> Result<u64, CutReason> {
     Ok(sequence)
 }
 
-/// Stops the machine and commits the cut. A hart writes its part once nothing can interrupt it
-/// any more: no hart, no device, and no controller.
+/// Stops the machine and commits the cut. The harts write their parts only after all other harts,
+/// devices and controllers have stopped interrupting them.
 pub(super) fn run(
     machine: &impl StopMachine,
     sequence: u64,
@@ -141,8 +141,8 @@ pub(super) fn run(
     commit(machine, sequence, cause, proof)
 }
 
-/// Returns the digest of all entries, and whether it is a tag. The key is forgotten before the
-/// flush, so that memory holds no key once the cut is committed.
+/// Returns the digest of all entries, and whether it is a tag. Clears the key before the flush, so
+/// that memory holds no key after the commit.
 fn prove(machine: &impl StopMachine, sequence: u64) -> Result<(Digest, bool), CutReason> {
     let (digest, is_tagged) = machine.with_proof(|proof| {
         let digest = proof.of_entries(machine.record(), sequence);
@@ -152,8 +152,8 @@ fn prove(machine: &impl StopMachine, sequence: u64) -> Result<(Digest, bool), Cu
     Ok((digest.ok_or(CutReason::Damaged)?, is_tagged))
 }
 
-/// Writes the commit line, once everything that it stands for is in memory. The wear registers
-/// come last: each earlier write may change them.
+/// Writes the commit line, after everything that the line confirms is in memory. The wear registers
+/// come last, since each earlier write may change them.
 fn commit(
     machine: &impl StopMachine,
     sequence: u64,
@@ -162,7 +162,7 @@ fn commit(
 ) -> Result<CutCommitted, CutReason> {
     let words = machine.wear();
     wear::save(machine.record(), sequence, &words);
-    // After the last access that could find an error.
+    // This check comes after the last access that could find an error.
     if machine.has_memory_error() {
         return Err(CutReason::MemoryError);
     }

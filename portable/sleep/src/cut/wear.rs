@@ -1,10 +1,10 @@
-//! The registers of a memory controller that levels wear: they say where in the memory's
-//! cells each address is (LightPC, sections V-A and VIII: start, gap, a count of writes, and
-//! the seed of a randomizer; Start-Gap moves one line after a fixed number of writes).
+//! The registers of a memory controller that levels wear. They map each address to memory cells
+//! (LightPC, sections V-A and VIII: start, gap, a count of writes, and the seed of a randomizer;
+//! Start-Gap moves one line after a fixed number of writes).
 //!
-//! The power takes their contents, and memory that they map cannot be read without them. So no
-//! hart writes to that memory once they are saved, or reads it before they are put back. The
-//! record, the firmware and the images that are loaded before it lie elsewhere.
+//! A power-off clears them, and memory that they map cannot be read without them. So no hart writes
+//! to that memory after the registers are saved, or reads it before they are restored. The record,
+//! the firmware and the files that a loader loads earlier lie elsewhere.
 
 use arrayvec::ArrayVec;
 
@@ -21,7 +21,7 @@ pub const MAX_WEAR_WORDS: usize = WEAR_LINES * SAYS_WORDS;
 /// The words of the registers, in the order of their addresses; empty on a machine without them.
 pub type WearWords = ArrayVec<u64, MAX_WEAR_WORDS>;
 
-/// Writes the words into the record of that cut.
+/// Writes the words into the record of a cut.
 pub(super) fn save(memory: &impl CutMemory, sequence: u64, words: &WearWords) {
     for (number, some) in words.chunks(SAYS_WORDS).enumerate() {
         let mut says = [0; SAYS_WORDS];
@@ -30,12 +30,12 @@ pub(super) fn save(memory: &impl CutMemory, sequence: u64, words: &WearWords) {
     }
 }
 
-/// Has the record say that its words do not map its memory any more.
+/// Notes in the record that its words do not map memory any more.
 pub(super) fn forget(memory: &impl CutMemory) {
     put(memory, Place::Wear(0), &Line::EMPTY);
 }
 
-/// Reads `words` words from the record of that cut.
+/// Reads `words` words from the record of a cut.
 ///
 /// # Errors
 ///
