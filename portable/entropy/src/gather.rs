@@ -3,8 +3,8 @@
 use crate::seed::SeedError;
 use crate::{Pool, Purpose, Quality, Source};
 
-/// Bytes of one read of the hardware's source: twice a key's length, because each bit has
-/// half a bit of entropy.
+/// Bytes of one read of the hardware's source: twice a key's length, because each bit has only half
+/// a bit of entropy.
 pub const HARDWARE_BYTES: usize = 64;
 
 /// The number of timing rounds. Each is assumed to add one bit of entropy at best.
@@ -21,7 +21,7 @@ pub trait Sources {
     /// [`SeedError`]: the source exists but gives no usable bytes.
     fn hardware(&self, into: &mut [u8; HARDWARE_BYTES]) -> Result<bool, SeedError>;
 
-    /// A counter of CPU cycles.
+    /// The current value of a counter of CPU cycles.
     fn cycles(&self) -> u64;
 
     /// Ticks of the machine's clock. The time of this read is part of the jitter samples.
@@ -67,14 +67,15 @@ impl Pool {
         Ok(())
     }
 
-    /// Times reads of a device and of memory: the states of caches and queues vary.
+    /// Measures the times of reads from a device and from memory. They vary with the states of
+    /// caches and queues.
     fn gather_jitter(&mut self, sources: &impl Sources) {
         for _ in 0..JITTER_ROUNDS {
             let mut samples = [0u64; JITTER_SAMPLES];
             let mut last = sources.cycles();
             for index in 0..JITTER_SAMPLES {
                 let ticks = sources.ticks();
-                // The address of the load depends on the earlier times.
+                // The address of the load depends on the earlier times, so the load adds variation.
                 let place = usize::from(last.to_le_bytes()[0]) % JITTER_SAMPLES;
                 let touched = core::hint::black_box(samples[place]);
                 let now = sources.cycles();

@@ -36,7 +36,7 @@ pub enum Purpose {
     Salt = 2,
     /// A seed for the OS.
     OsSeed = 3,
-    /// A number by which the OS notices that it slept.
+    /// A generation ID, from which the OS knows that it has slept.
     GenerationId = 4,
 }
 

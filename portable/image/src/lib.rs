@@ -7,9 +7,9 @@
 //! [`load()`] restores the memory. The machine's state consists of sections, whose
 //! meaning only their owners in the firmware know.
 //!
-//! The modules: `format` has the bytes of an image; `seal` has the cipher; `scan` finds
-//! pages that need not be saved. `transfer` uses these to move images between memory and
-//! medium. `workers` and `work_state` coordinate harts that work together.
+//! The modules: `format` has the bytes of an image, `seal` the cipher, and `scan` the search for
+//! pages that need not be saved. `transfer` moves images between memory and medium. `workers` and
+//! `work_state` coordinate harts that work together.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// The state of a work item: the coordinator's, which fills and empties it; given; taken
-/// by a hart; or done. Each step is a release, and each check of it an acquire, so all
-/// writes before a step are visible after it.
+/// The state of a work item: with the coordinator, which fills and empties it; given; taken by a
+/// hart; or done. Each step is a release, and each check an acquire. So all writes before a step
+/// are visible after it.
 #[derive(Debug)]
 pub(crate) struct WorkState(AtomicU8);
 

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// The power fails, so long operations stop.
+/// The error of long operations that stop because the power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the power fails")]
 pub struct PowerFails;
@@ -14,9 +14,8 @@ pub trait Workers: Sync {
     /// all.
     fn run(&self, coordinate: &mut dyn FnMut(), work: &(dyn Fn() + Sync));
 
-    /// Whether a save may continue. After the first error, all later calls fail, too.
-    /// Each hart calls this at least once for each page that it hashes or seals, so it
-    /// must be fast.
+    /// Returns whether a save may continue. After the first error, all later calls fail, too. Each
+    /// hart calls this at least once for each page that it hashes or seals, so it must be fast.
     ///
     /// # Errors
     ///
@@ -41,7 +40,7 @@ pub trait Workers: Sync {
     }
 }
 
-/// No workers: the calling hart does all the work.
+/// A machine without workers: the calling hart does all the work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoWorkers;
 

@@ -20,7 +20,7 @@ pub enum KeeperError {
     /// The device did not finish its work in time.
     #[error("the PCI function {0} did not finish in time")]
     NotDone(Function),
-    /// The disk may need this many microseconds to write its cache, but fewer are left.
+    /// The disk may need this number of microseconds to write its cache, but fewer are left.
     #[error("the PCI function {0} may take {1} us to write its cache, and there is less time")]
     TooSlow(Function, u32),
     /// Another device, or no device, is at the record's function.

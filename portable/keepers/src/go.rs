@@ -39,8 +39,8 @@ fn parts<'s, 'm, M: Machine>(
     })
 }
 
-/// Checks that the devices can be restored, as far as is possible before they have
-/// addresses. Changes nothing.
+/// Checks that the devices can be restored, as far as that is possible without their addresses.
+/// Changes nothing.
 ///
 /// # Errors
 ///
@@ -91,7 +91,7 @@ pub fn put_back<M: Machine>(machine: &M, sections: &StateSections<'_>) -> Result
 ///
 /// # Errors
 ///
-/// [`KeeperError`]: a driver would not hear of its device.
+/// [`KeeperError`]: a driver would not notice the completions of its device.
 pub fn announce<M: Machine>(machine: &M, sections: &StateSections<'_>) -> Result<(), KeeperError> {
     for part in parts(machine, sections) {
         if let (device, Part::Config, section) = part? {

@@ -42,7 +42,7 @@ fn read_table<M: Machine>(
     table: &Table<M::Window>,
     entries: &mut ArrayVec<Entry, MAX_MESSAGES>,
 ) -> Result<(), KeeperError> {
-    // Messages past the limit must be unused.
+    // Messages past the limit cannot be saved, so they must be unused.
     for (place, number) in (0..table.entries).enumerate() {
         let entry = table.entry(number);
         let is_used = entry[0] | entry[1] != 0;

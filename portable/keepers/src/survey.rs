@@ -11,7 +11,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// A survey of no devices.
+    /// A survey that has not examined a device yet.
     #[must_use]
     pub const fn new() -> Self {
         Survey { in_use: 0 }

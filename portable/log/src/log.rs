@@ -23,8 +23,8 @@ const START: &str = "start";
 /// The message of a panic.
 pub type PanicLine = ArrayString<MAX_LINE>;
 
-/// The last lines, oldest first: whole lines, each after its time. Any bytes may lie here
-/// before [`Log::begin`], which empties an invalid log.
+/// The last lines, oldest first: complete lines, each after its time. Before [`Log::begin`] this
+/// memory may hold any bytes; `begin` empties an invalid log.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Log {
@@ -47,7 +47,7 @@ impl Log {
         }
     }
 
-    /// Whether memory holds the last start's log. Other contents, such as those after a
+    /// Checks whether memory holds the last start's log. Other contents, such as those after a
     /// power-on, become an empty log.
     fn open(&mut self) -> bool {
         let is_log = self.magic == MAGIC && self.length != 0 && self.checked().is_some();
@@ -86,13 +86,13 @@ impl Log {
             length: 0,
         };
         let (seconds, rest) = (ms / 1000, ms % 1000);
-        // An error only says that the line was cut.
+        // An error only means that the line was shortened.
         write!(new, "[{seconds}.{rest:03}] {line}").unwrap_or_default();
         new.bytes[new.length] = b'\n';
         self.append(&new.bytes[..=new.length]);
     }
 
-    /// Puts the lines of `older` before its own, as far as there is room: the last ones.
+    /// Puts the last lines of `older` before its own, if there is room.
     pub fn prepend(&mut self, older: &str) {
         let own = self.bytes().unwrap_or_default().len();
         let room = TEXT_BYTES - 1 - own;
@@ -102,8 +102,8 @@ impl Log {
         self.length = (kept.len() + own) as u64;
     }
 
-    /// Begins a start. After a reset, returns the panic that ended the previous start, if
-    /// there was one.
+    /// Prepares the log for a new start. After a reset, returns the panic that ended the previous
+    /// start, if there was one.
     pub fn begin(&mut self) -> Option<PanicLine> {
         let panic_line = self.open().then(|| self.panic_line()).flatten();
         self.add(0, START);
@@ -112,10 +112,11 @@ impl Log {
 
     /// The last panic line of the latest start.
     fn panic_line(&self) -> Option<PanicLine> {
-        // Without its first line, a start fills the whole log.
+        // A start whose lines fill the whole log has lost its first line.
         let text = self.text();
         let last = text.rsplit_once(" start\n").map_or(text, |(_, last)| last);
-        // Only directly after the time: a start may repeat the panic of an earlier one.
+        // The text must follow the time directly: a start may repeat the panic line of an earlier
+        // one.
         let said = last.lines().rev().filter_map(|line| line.split_once("] "));
         let line = said
             .map(|(_, said)| said)
@@ -124,7 +125,7 @@ impl Log {
     }
 
     fn append(&mut self, line: &[u8]) {
-        // Every console line comes here, so the text is checked only when it is read.
+        // Each console line is appended here, so the text is checked only when it is read.
         let own = self.bytes().unwrap_or_default();
         let kept = last_lines(own, TEXT_BYTES - 1 - line.len()).len();
         let gone = own.len() - kept;
@@ -140,12 +141,12 @@ impl Default for Log {
     }
 }
 
-/// The most whole lines from the end of a text that fit into `room` bytes.
+/// The last complete lines of a text that fit into `room` bytes.
 fn last_lines(text: &[u8], room: usize) -> &[u8] {
     let Some(over) = text.len().checked_sub(room).filter(|over| *over != 0) else {
         return text;
     };
-    // The line that is cut in two is dropped as well.
+    // The line that the limit cuts in two is dropped as well.
     let end = text[over - 1..].iter().position(|byte| *byte == b'\n');
     end.map_or(&[], |end| &text[over + end..])
 }

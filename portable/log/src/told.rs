@@ -6,14 +6,13 @@ use crate::log::{Log, TEXT_BYTES};
 /// A log's text for the OS, padded with at least one zero.
 pub type LogText = [u8; TEXT_BYTES];
 
-/// The address and checksum of the text that the OS was given. An image stores these
-/// bytes.
+/// The address and checksum of the text that the firmware gave the OS. An image stores these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ToldLog {
     /// Physical address of the text.
     pub address: u64,
-    /// Over the whole text with its padding.
+    /// The checksum of the whole text with its padding.
     checksum: u64,
 }
 
@@ -32,16 +31,15 @@ impl ToldLog {
         }
     }
 
-    /// Replaces the text in `place`, which lies at the address, if it is still the old
-    /// one.
+    /// Replaces the text in `place`, which lies at the address, if it is still the last one.
     #[must_use]
     pub fn succeed(&self, log: &Log, place: &mut LogText) -> Option<Self> {
         let is_there = self.is_there(place);
         is_there.then(|| Self::write(log, self.address, place))
     }
 
-    /// Whether `found`, which lies at the address, is still the firmware's text. The OS
-    /// may have moved its tree and reused the memory.
+    /// Returns whether `found`, which lies at the address, is still the firmware's text. The OS may
+    /// have moved its tree and reused the memory.
     fn is_there(&self, found: &LogText) -> bool {
         checksum::of_bytes(found) == self.checksum
     }

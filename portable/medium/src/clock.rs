@@ -4,8 +4,8 @@ pub trait Clock {
     /// Milliseconds since a fixed moment.
     fn milliseconds(&self) -> u64;
 
-    /// Whether the power fails. Then waits end as if the device had not answered in time,
-    /// except waits for a device to stop.
+    /// Returns whether the power fails. Then waits end as if the device had not answered in time.
+    /// Waits for a device to stop do not end.
     fn power_fails(&self) -> bool {
         false
     }
@@ -32,8 +32,8 @@ pub(crate) fn wait_for<T>(
     wait_until(clock, limit, || clock.power_fails(), condition)
 }
 
-/// The same, but ignores a power failure: for operations that must be complete before the
-/// power is gone.
+/// As [`wait_for`], but ignores a power failure: for operations that must be complete before the
+/// power is off.
 pub(crate) fn wait_firmly<T>(
     clock: &impl Clock,
     limit: u64,

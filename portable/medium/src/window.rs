@@ -2,8 +2,8 @@ use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 
 use crate::{Direction, Medium, MediumError, check_range};
 
-/// A part of a medium as a medium of its own: a sleep area of a disk, or a slot of a
-/// sleep area. It gives no access to bytes outside.
+/// A part of a medium as a medium of its own: a sleep area of a disk, or a slot of a sleep area. It
+/// does not permit accesses outside the part.
 #[derive(Debug)]
 pub struct Window<'a, M> {
     medium: &'a mut M,

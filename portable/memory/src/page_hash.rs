@@ -60,7 +60,7 @@ impl PageHasher {
     pub fn hashed_page(&mut self, hash: u64) {
         const BYTES: u64 = size_of::<u64>() as u64;
         let seed = seeded(self.0) ^ BYTES;
-        // With 8 bytes, the first and the last eight are the same.
+        // A hash has 8 bytes, so its first and its last 8 bytes are the same.
         self.0 = finished(hash, hash ^ seed, BYTES);
     }
 
@@ -94,7 +94,7 @@ fn hash<W>(page: &[W; 512], value: impl Fn(&W) -> u64) -> u64 {
         g = turn(g, 6);
     }
     let mut lane = a ^ b ^ c ^ d ^ e ^ f ^ g;
-    // The last pair of words follows below.
+    // The code below adds the last pair of words.
     let (pairs, _) = rest.as_chunks::<2>();
     for ([first, second], secret) in pairs.iter().zip([SECRETS[2], SECRETS[2], SECRETS[1]]) {
         lane = mix(value(first) ^ secret, value(second) ^ lane);

@@ -2,8 +2,8 @@ use crate::os_memory::{OsMemory, OsPage};
 use crate::page::PAGE_BYTES;
 use crate::page_map::Indices;
 
-/// Converts ascending indices to pages at a constant cost. [`OsMemory::at`] searches from
-/// the start each time.
+/// Converts ascending indices to pages, each at a constant cost. [`OsMemory::at`] searches from the
+/// start each time.
 ///
 /// It borrows nothing, so that memory can be written between two calls.
 #[derive(Clone, Debug, Default)]

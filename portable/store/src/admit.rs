@@ -100,7 +100,7 @@ impl<M: Medium> Area<'_, M> {
     /// # Errors
     ///
     /// [`StoreError::Medium`], [`StoreError::NotKept`].
-    // This consumes the proof: a failed image must not be loaded again.
+    // The image is passed by value, so that the caller cannot load it again.
     #[allow(clippy::needless_pass_by_value, reason = "the proof is consumed")]
     pub fn record_failure(&mut self, image: Admitted, failure: Failure) -> Result<(), StoreError> {
         if self.slots[image.slot.index()].snapshot().is_some() {
@@ -113,8 +113,8 @@ impl<M: Medium> Area<'_, M> {
         self.change_state(image.slot, state)
     }
 
-    /// The failure of the latest wake, if no boot has reported it yet. A failure before a
-    /// newer sleep is over: it must not keep the newer image from waking.
+    /// The failure of the latest wake, if no boot has reported it yet. A failure before a newer
+    /// sleep does not count: it must not keep the newer image from waking.
     #[must_use]
     pub fn unreported_failure(&self) -> Option<(SlotId, Failure)> {
         let generations = self.generations();

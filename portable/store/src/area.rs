@@ -192,10 +192,9 @@ impl<'a, M: Medium> Area<'a, M> {
         self.counter.as_ref().and_then(|counter| counter.kept())
     }
 
-    /// Discards each image, and each unreadable record, which might be readable next
-    /// time. A cold boot calls this before it starts the next stage: once the OS has
-    /// written to its disks, no earlier image may wake. Writes only if there is something
-    /// to discard.
+    /// Discards each image, and each unreadable record, which might be readable at the next start.
+    /// A cold boot calls this before it starts the next stage: once the OS has written to its
+    /// disks, no earlier image may wake. Writes only if there is something to discard.
     ///
     /// # Errors
     ///
@@ -203,8 +202,8 @@ impl<'a, M: Medium> Area<'a, M> {
     /// wake only if both the flash and the medium failed. Without a counter, it may if
     /// the medium failed.
     pub fn discard_all(&mut self, reason: DiscardReason) -> Result<(), StoreError> {
-        // Counter and record each keep an image from waking, so a failure of one does not
-        // stop the attempt at the other.
+        // The counter and the record each keep an image from waking. So if one write fails, the
+        // other is still tried.
         let mut result = self.disarm();
         for slot in SlotId::BOTH {
             let reason = match self.slots[slot.index()] {

@@ -78,7 +78,7 @@ impl<'a, M: Medium> Area<'a, M> {
         let generations = self.generations();
         let slot = match snapshot(&self.slots, self.kept()) {
             Some(kept) => kept.other(),
-            // Keep the newer record, with its report of the last sleep.
+            // This keeps the newer record, with its report of the last sleep.
             None if generations[0] > generations[1] => SlotId::Second,
             None => SlotId::First,
         };
@@ -86,8 +86,8 @@ impl<'a, M: Medium> Area<'a, M> {
         if self.slots[slot.index()].snapshot().is_some() {
             self.change_state(slot, SlotState::Discarded(DiscardReason::NewSleep))?;
         }
-        // A failed deletion may have left a record that is not durable, and the image is
-        // about to be overwritten.
+        // A failed deletion may have left a record that is not durable. The image is about to be
+        // overwritten, so its deletion must be durable.
         let deleted = SlotState::Discarded(DiscardReason::Deleted);
         if (self.slots[slot.index()].record()).is_some_and(|record| record.state == deleted) {
             self.settle()?;
@@ -118,8 +118,8 @@ impl<'a, M: Medium> Area<'a, M> {
         }
     }
 
-    /// Resets the numbers in the records. There is no image now, so a power cut in
-    /// between does no harm.
+    /// Resets the numbers in the records. There is no image now, so a power cut between the two
+    /// writes does no harm.
     fn restart_numbers(&mut self) -> Result<(), StoreError> {
         for slot in SlotId::BOTH {
             let record = SlotRecord {
@@ -217,8 +217,8 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
             };
             return Ok(Committed { generation, older });
         };
-        // It is unknown whether the record was written and the counter armed. The OS may
-        // continue only if there is certainly no image.
+        // It is unknown whether the record was written and the counter armed. The OS may continue
+        // only if it is certain that there is no image.
         let disarmed = area.counter.is_some() && area.take_back(purpose, generation).is_ok();
         let undone = SlotRecord {
             state: SlotState::Discarded(DiscardReason::CommitFailed),

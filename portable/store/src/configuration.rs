@@ -25,7 +25,7 @@ pub struct Configuration {
     /// The next sleep is kept as the machine's snapshot with this name. Later sleeps use
     /// `mode` again.
     pub next_snapshot: Option<Name>,
-    /// Take that snapshot even beside partitions that cannot be guarded.
+    /// Take that snapshot even if partitions beside it cannot be guarded.
     pub accepts_unguarded: bool,
     /// The rules for the wakes of snapshots.
     pub snapshots: SnapshotRules,
@@ -71,7 +71,7 @@ pub enum ConfigurationError {
     /// The checksum is right, but reserved bytes are set: a bug of the writer.
     #[error("the sleep area's configuration has reserved bytes that are not zero{MEND}")]
     Invalid,
-    /// Unknown mode number.
+    /// The mode number is unknown.
     #[error("the sleep area's configuration has the unknown mode {0}{MEND}")]
     Mode(u32),
     /// A delay is out of range.

@@ -33,7 +33,7 @@ pub enum StoreError {
     /// The vault failed.
     #[error(transparent)]
     Vault(#[from] VaultError),
-    /// The machine has slept since the image was made: an old image was copied back.
+    /// The image is older than the machine's latest sleep: an old image was copied back.
     #[error(
         "the image is of sleep {image}, but the latest is sleep {latest}: an old image was copied back"
     )]
@@ -43,10 +43,10 @@ pub enum StoreError {
         /// The generation of the machine's latest sleep.
         latest: u64,
     },
-    /// The vault forbids this sleep's image to wake.
+    /// The vault does not permit this sleep's image to wake.
     #[error("sleep {0} was interrupted, or its image was used or discarded")]
     Spent(u64),
-    /// The machine keeps another snapshot or no snapshot.
+    /// The machine's counter permits another snapshot, or no snapshot.
     #[error(
         "snapshot {0} is not this machine's: it was copied back, or belongs to another machine"
     )]

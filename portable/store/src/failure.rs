@@ -10,8 +10,7 @@ pub enum Failure {
     Device(u16),
     /// The device did not answer within this time in ms.
     TimedOut(u32),
-    /// The machine's state could not be restored. This is the tag of the first record
-    /// that failed.
+    /// The machine's state could not be restored. This is the tag of the first section that failed.
     State(u32),
     /// The machine was reset within this time after the wake, in ms.
     Reset(u32),
@@ -59,7 +58,7 @@ impl fmt::Display for Failure {
             Failure::DamagedPiece(piece) => write!(f, "piece {piece} of the image was damaged"),
             Failure::Device(status) => write!(f, "the device reported status {status:#x}"),
             Failure::TimedOut(ms) => write!(f, "the device did not answer within {ms} ms"),
-            Failure::State(tag) => write!(f, "record {tag:#x} of the machine's state was refused"),
+            Failure::State(tag) => write!(f, "section {tag:#x} of the machine's state was refused"),
             Failure::Reset(ms) => write!(f, "the OS was reset within {ms} ms of it"),
             Failure::Other(code, detail) => write!(f, "failure {code}, detail {detail:#x}"),
         }

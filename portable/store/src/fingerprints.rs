@@ -108,7 +108,7 @@ impl PartitionFingerprint {
         &self.partition
     }
 
-    /// Whether it is of the same partition as `digest`.
+    /// Returns whether it describes the same partition as `digest`.
     #[must_use]
     pub fn is_of(&self, digest: &PartitionDigest) -> bool {
         self.partition.is_of(digest)
@@ -117,7 +117,8 @@ impl PartitionFingerprint {
     /// The reason why it cannot detect all writes to the partition, if it cannot.
     #[must_use]
     pub fn unguarded(&self) -> Option<UnguardedPartition> {
-        // A later version's number stands for a kind that is not guarded here.
+        // A later version's number stands for a kind that this version does not know, and does not
+        // guard.
         let content = Content::of_number(self.content).unwrap_or(Content::Unknown);
         (!content.is_guarded()).then(|| UnguardedPartition {
             name: self.partition.name(),

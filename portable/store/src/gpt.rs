@@ -22,7 +22,7 @@ pub const MAX_AREAS: usize = 8;
 pub struct AreaLocation {
     /// The offset of its first byte.
     pub start: u64,
-    /// In bytes.
+    /// The length in bytes.
     pub length: u64,
     /// The partition's number, from 1, as in the OS.
     pub partition: u32,
@@ -39,7 +39,7 @@ pub const MAX_PARTITIONS: usize = 32;
 pub(crate) struct Partition {
     /// The offset of its first byte.
     pub(crate) start: u64,
-    /// In bytes.
+    /// The length in bytes.
     pub(crate) length: u64,
     pub(crate) number: u32,
     pub(crate) guid: [u8; 16],

@@ -20,7 +20,7 @@ impl Name {
     /// The empty name.
     pub const NONE: Name = Name([0; NAME_BYTES]);
 
-    /// Whether it is empty.
+    /// Returns whether the name is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Name::NONE

@@ -107,8 +107,8 @@ pub enum SlotState {
 /// The results of a snapshot's wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BootAttempts {
-    /// The OS has reported a good wake at least once. Until then each wake is counted
-    /// before it begins; after that only failed ones are.
+    /// The OS has reported a good wake at least once. Before that, each wake is counted before it
+    /// begins. After that, only failed wakes are counted.
     pub proven: bool,
     /// The number of counted wakes in a row.
     pub tries: u32,

@@ -7,11 +7,11 @@ use crate::FlashFault;
 
 /// A flash adapter that verifies every write by reading it back, and refuses erases.
 ///
-/// The map above it (sequential-storage) erases its oldest page when it is full, and
-/// repairs pages by erasing them. A power cut during such an erase can leave any
-/// contents: a page marked as used without its items, or one marked as blank with old
-/// items. The map's repair would then drop the good copy or restore an old value. So the
-/// map must not erase; the vault erases blocks that are no longer needed.
+/// The map in this flash (sequential-storage) erases its oldest page when it is full, and repairs
+/// pages by erasing them. A power cut during such an erase can leave any contents: a page marked as
+/// used without its items, or one marked as blank with old items. The map's repair would then drop
+/// the good copy or restore an old value. So the map must not erase; the vault erases blocks that
+/// are no longer needed.
 #[derive(Debug)]
 pub(crate) struct AppendOnly<'a, F>(pub(crate) &'a mut F);
 
@@ -67,7 +67,7 @@ impl<F: MultiwriteNorFlash> NorFlash for AppendOnly<'_, F> {
         self.0.write(offset, bytes).await.map_err(flash_fault)?;
         let mut offset = offset;
         for chunk in bytes.chunks(CHUNK) {
-            // The bytes may be the key's.
+            // The bytes may be those of the key, so they are wiped.
             let mut back = Zeroizing::new([0; CHUNK]);
             let back = &mut back[..chunk.len()];
             self.0.read(offset, back).await.map_err(flash_fault)?;

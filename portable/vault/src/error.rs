@@ -32,7 +32,7 @@ pub enum VaultError {
     /// The flash failed.
     #[error("the vault's flash failed: {0}")]
     Flash(FlashFault),
-    /// A future of the flash waited. The flash drivers here never wait.
+    /// A future of the flash did not finish at its first poll. The flash drivers here never wait.
     #[error("the vault's flash driver waited; it must finish each operation at once")]
     Waited,
     /// The written or erased bytes read back differently.
@@ -40,7 +40,7 @@ pub enum VaultError {
         "the vault's flash does not keep the bytes written at {offset:#x}: replace it, or lift its write protection"
     )]
     NotKept {
-        /// In bytes from the start of the flash.
+        /// The offset in bytes from the start of the flash.
         offset: u32,
     },
     /// The flash reads as zeros, as QEMU's does without a backing file.

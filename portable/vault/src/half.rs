@@ -189,7 +189,7 @@ pub(crate) enum PutError {
 }
 
 impl PutError {
-    /// A new half has room for every item, so here the flash is at fault.
+    /// Converts the error for a new half. It has room for every item, so the flash is at fault.
     pub(crate) fn in_new_half(self, range: &Range<u32>) -> VaultError {
         match self {
             PutError::NoRoom => VaultError::NotKept {
@@ -398,8 +398,8 @@ fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0xff)
 }
 
-/// The first bytes of a blank flash, in memory. The expected contents of a new vault are
-/// written here for comparison.
+/// The first bytes of a blank flash, in memory. The vault's writer writes a new vault here, for a
+/// comparison with the real flash.
 struct Paper<F> {
     bytes: [u8; PAPER_BYTES],
     flash: PhantomData<F>,

@@ -17,7 +17,7 @@ pub(crate) const TAG_HEADER: u8 = 1;
 pub(crate) const TAG_KEY: u8 = 2;
 pub(crate) const TAG_COUNT: u8 = 3;
 pub(crate) const TAG_KEPT: u8 = 4;
-/// Since version 2.
+/// Only since version 2.
 pub(crate) const TAG_CUT: u8 = 5;
 
 /// The first item of a half: the magic, the version and the epoch.
@@ -31,7 +31,7 @@ const KEY_IS_ERASED: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     Epoch {
-        /// The number of this half among all that were begun, from 1. The higher epoch is
+        /// The number of this half among all halves that were begun, from 1. The higher number is
         /// newer.
         epoch: u64,
         version: u16,
@@ -60,7 +60,7 @@ pub(crate) fn decode_header(bytes: &[u8]) -> Option<Header> {
     }
 }
 
-/// `None`: there is no item for a missing key.
+/// The bytes of the item; `None` for a missing key, which has no item.
 pub(crate) fn encode_secret(secret: &Secret) -> Option<Zeroizing<[u8; KEY_ITEM_BYTES]>> {
     let mut bytes = Zeroizing::new([0; KEY_ITEM_BYTES]);
     match secret {
@@ -94,11 +94,11 @@ pub(crate) struct Count {
 /// The stages of a generation, in this order only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The number is taken.
+    /// The number is reserved for a sleep.
     Reserved,
     /// Its image may wake.
     Armed,
-    /// Its image may not wake any more.
+    /// Its image may not wake.
     Spent,
 }
 

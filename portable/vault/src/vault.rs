@@ -11,8 +11,9 @@ use crate::{BLOCKS, VaultError};
 
 mod counters;
 
-/// The most items in a half before the vault moves to the other half. Each access reads
-/// all items, so this bounds its time; in return, a move erases blocks.
+/// Maximum number of items in a half before the vault moves to the other half. Each access reads
+/// all items, so this limits the time of an access. A lower maximum would cost more moves, which
+/// erase blocks.
 pub const MAX_ITEMS: u32 = 256;
 
 /// The sealing key and the machine's count of sleeps, in NOR flash.
@@ -200,8 +201,8 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         }
     }
 
-    /// The numbers without an image that may wake. The count of cuts stays: a new key
-    /// makes old cuts invalid anyway.
+    /// The counters after the end of all images: no image may wake. The count of cuts stays, since
+    /// a new key makes old cuts invalid anyway.
     fn given_up(&self) -> Numbers {
         Numbers {
             count: self.disarmed(),
@@ -287,7 +288,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         let range = &self.halves[other];
         half::wipe(&mut self.flash, range)?;
         let new = secret.as_ref().or(self.state.secret.as_ref());
-        let new = new.expect("it was recalled");
+        let new = new.expect("recall_key has read the key");
         let items = half::begin(&mut self.flash, range, epoch, new, numbers)?;
         // From here on the other half is the valid one.
         let old = core::mem::replace(&mut self.current, other);

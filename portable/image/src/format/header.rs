@@ -14,11 +14,11 @@ use super::{free, strided_fills};
 /// change of layout or meaning raises it.
 pub const FORMAT_VERSION: u16 = 7;
 
-/// How often an image may wake.
+/// The number of times that an image may wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ImageKind {
-    /// Once: the OS continues.
+    /// One time: the OS continues.
     Once = 0,
     /// At every power-on: the OS continues from the same point each time.
     Snapshot = 1,
@@ -104,13 +104,12 @@ pub enum HeaderError {
         /// The version that this crate reads.
         known: u16,
     },
-    /// The checksum is right, but the contents are not: a bug of the writer.
+    /// The checksum is right, but the contents are not: the writer had a bug.
     #[error("the image's header contradicts itself: {0}")]
     Invalid(&'static str),
 }
 
-/// A limit above any machine's memory, so that sums of lengths cannot overflow: 2^60
-/// bytes.
+/// A limit above the memory of any machine, 2^60 bytes, so that sums of lengths cannot overflow.
 const MAX_OS_PAGES: u64 = 1 << 48;
 
 impl RawHeader {

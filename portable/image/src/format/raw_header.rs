@@ -29,12 +29,12 @@ pub(super) struct RawHeader {
     pub(super) piece_pages: U64,
     pub(super) section_count: U32,
     pub(super) zero_too: U32,
-    /// Memory, harts, ISA, device tree.
+    /// The hashes of memory, harts, ISA and device tree.
     pub(super) identity: [U64; 4],
     pub(super) sections: [RawSection; 6],
     /// 0: plain, 1: XChaCha20-Poly1305.
     pub(super) sealing: U32,
-    /// An [`ImageKind`](super::header::ImageKind).
+    /// The number of an [`ImageKind`](super::header::ImageKind).
     pub(super) kind: U32,
     pub(super) key: [u8; 16],
     pub(super) salt: [u8; 8],

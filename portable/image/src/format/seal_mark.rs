@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::digest::Digest;
 
-/// Distinguishes keys, and reveals nothing else about them.
+/// The identifier of a key. It reveals nothing else about the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyId(pub [u8; 16]);
 

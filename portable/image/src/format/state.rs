@@ -117,8 +117,8 @@ impl<'a> StateWriter<'a> {
         Ok(())
     }
 
-    /// Begins a section whose payload comes in pieces. The section becomes valid when it
-    /// is [ended](SectionWriter::end).
+    /// Begins a section whose payload is written in pieces. The section becomes valid when it
+    /// [ends](SectionWriter::end).
     pub fn begin(&mut self, owner: u32, number: u16, version: u16) -> SectionWriter<'_, 'a> {
         SectionWriter {
             state: self,
@@ -137,14 +137,14 @@ impl<'a> StateWriter<'a> {
     }
 }
 
-/// Writes one section whose payload comes in pieces.
+/// Writes a section whose payload is written in pieces.
 #[derive(Debug)]
 pub struct SectionWriter<'w, 'a> {
     state: &'w mut StateWriter<'a>,
     owner: u32,
     number: u16,
     version: u16,
-    /// The bytes of payload so far.
+    /// Bytes of payload that were written.
     length: usize,
 }
 
@@ -180,7 +180,7 @@ impl SectionWriter<'_, '_> {
     ///
     /// [`StateError::NoRoom`] if not even an empty section fits.
     pub fn end(mut self) -> Result<(), StateError> {
-        // Check the room for the head, which an empty section needs, too.
+        // The head needs room even if the payload is empty.
         self.append::<[u8]>(&[])?;
         let head = Head {
             owner: self.owner,
@@ -279,12 +279,12 @@ impl<'a> StateSections<'a> {
         Some(self.left.remove(place))
     }
 
-    /// Takes the payload of the section of this owner and number out, in the layout of
-    /// `version`; `None` when there is no such section.
+    /// Takes the payload of the section with this owner and number, in the layout of `version`;
+    /// `None` if there is no such section.
     ///
     /// # Errors
     ///
-    /// [`StateError::Payload`] when it is of another version or length.
+    /// [`StateError::Payload`] if version or length differ.
     pub fn take_payload<T>(
         &mut self,
         (owner, version): (u32, u16),

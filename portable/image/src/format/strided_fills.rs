@@ -36,7 +36,7 @@ pub(crate) fn entry(first: u64, pages: u64, begun: &StridedFill) -> Entry {
     entry
 }
 
-/// The contents of unsaved page `index` in the entry's run.
+/// The contents of unsaved page `index` in the run of the entry.
 pub(crate) fn at(entry: &Entry, index: u64) -> StridedFill {
     let first = StridedFill {
         row: core::array::from_fn(|word| entry[2 + word]),

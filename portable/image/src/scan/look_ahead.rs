@@ -1,7 +1,7 @@
-//! Scans far ahead of the coordinator for pages that need not be saved. Idle worker harts
-//! do this. Otherwise the medium would be idle while the coordinator scans a long run of
-//! such pages. A large machine with little memory in use has tens of thousands of them,
-//! in the kernel's tables about free memory.
+//! Scans blocks far ahead of the coordinator for pages that need not be saved. Idle worker harts do
+//! this. Without it the medium would be idle while the coordinator scans a long run of such pages.
+//! A large machine with little memory in use has tens of thousands of such pages, in the kernel's
+//! tables about free memory.
 
 use core::ops::ControlFlow;
 
@@ -12,8 +12,8 @@ use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen, next_block};
 /// The most blocks that may wait for a worker.
 const WAITING: usize = 64;
 
-/// The scan of a block stops after this many pages that must be saved. It would only read
-/// the rest twice, now and again for the hash.
+/// The scan of a block stops after this number of pages that must be saved. The coordinator reads
+/// these pages again for the hash, so a scan of the rest would only read pages twice.
 const ENOUGH: u32 = 4;
 
 /// The words of an entry: the index of the block's first page, and its [`Seen`].
@@ -33,7 +33,7 @@ impl<'c> LookAhead<'c> {
         }
     }
 
-    /// Scans a waiting block, if there is one.
+    /// Scans a waiting block, if there is one. Returns whether there was one.
     pub(crate) fn look_at_one(&self) -> bool {
         let Some(block) = self.waiting.iter().find(|block| block.take()) else {
             return false;
@@ -61,7 +61,7 @@ pub(crate) struct ScanCache<'l> {
 }
 
 impl<'l> ScanCache<'l> {
-    /// `room` may have any size and contents.
+    /// `room` is the memory of the cache, of any size and with any contents.
     pub(crate) fn new(look_ahead: &'l LookAhead<'l>, room: &'l mut [Page]) -> Self {
         let (cache, _) = Page::words_mut(room).as_chunks_mut();
         cache.fill([0; FIND_WORDS]);

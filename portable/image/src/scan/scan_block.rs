@@ -10,8 +10,8 @@ use crate::work_state::WorkState;
 /// The number of pages in a block: the bits of a word of the page map.
 pub(crate) const SCAN_BLOCK_PAGES: u64 = 64;
 
-/// The number of pages searched before a return: 4 GiB, 16,384 words of the map. Tests
-/// have less memory.
+/// The number of pages that a search covers before it returns: 4 GiB, 16,384 words of the map.
+/// Tests have less memory.
 pub(crate) const PASSED: u64 = if cfg!(test) { 1 << 9 } else { 1 << 20 };
 
 /// The first page of the next block, at `from` or after it, with pages in the map. Moves
@@ -75,7 +75,8 @@ impl ScanBlock {
         }
     }
 
-    /// Hands out the block of `map` from page `first`; `seen` has the known results.
+    /// Hands out the block of `map` from page `first`. `seen` has the results that are known
+    /// already.
     pub(crate) fn give(&self, map: &PageMap<'_>, first: u64, seen: Seen) {
         self.first.store(first, Ordering::Relaxed);
         self.wanted.store(map.word(first), Ordering::Relaxed);
@@ -89,9 +90,9 @@ impl ScanBlock {
         self.state.take()
     }
 
-    /// Scans the pages without a known result. Calls `other` for each page that is
-    /// neither zero nor a strided fill: with its index in the block, its contents and the
-    /// result so far. `other` may end the scan.
+    /// Scans the pages without a known result. Calls `other` for each page that is neither zero nor
+    /// a strided fill: with its index in the block, its contents and the result so far. `other`
+    /// decides whether the scan continues.
     pub(crate) fn look(
         &self,
         memory: &OsMemory,

@@ -59,8 +59,7 @@ pub(crate) struct PageScanner<'c> {
     memory: &'c OsMemory,
     hashed: bool,
     entries: [Entry; to_usize(AHEAD)],
-    /// The block that the coordinator needs next. Workers take it and its successors
-    /// first.
+    /// The block that the coordinator needs next. Workers take blocks from here on first.
     oldest: AtomicU64,
     look_ahead: LookAhead<'c>,
 }
@@ -151,7 +150,7 @@ impl<'l> ScanCursor<'l> {
         } else if self.seen.strided_fills & bit != 0 {
             Holds::StridedFill
         } else {
-            // The entry is not reused before all its pages have been returned.
+            // The entry is not reused until all its pages are returned.
             let hashes = &self.scanner.entry(self.taken - 1).hashes;
             let hash = hashes[to_usize(place)].load(Ordering::Relaxed);
             Holds::Other { hash }
@@ -169,7 +168,7 @@ impl<'l> ScanCursor<'l> {
         self.scanner.look_ahead()
     }
 
-    /// Hands out many blocks at a time, because it is expensive to wake the workers.
+    /// Hands out many blocks at a time, because each wake of the workers is expensive.
     fn give(&mut self, map: &PageMap<'_>) {
         if self.given - self.taken > AHEAD / 2 {
             return;
@@ -200,7 +199,7 @@ impl<'l> ScanCursor<'l> {
         None
     }
 
-    /// Takes back the oldest block; scans others while it waits.
+    /// Takes back the oldest block. Scans other blocks while it waits.
     fn take_back(&mut self) {
         let block = &self.scanner.entry(self.taken).block;
         while !block.is_done() {

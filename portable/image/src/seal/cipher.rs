@@ -18,8 +18,8 @@ use super::key::SealingKey;
 use crate::format::digest::Digest;
 use crate::format::seal_mark::Salt;
 
-/// The messages of one image. Their numbers are the last 8 bytes of their nonces; a piece
-/// of page data has its own number.
+/// The messages of one image. Each message's number is the last 8 bytes of its nonce; a piece of
+/// page data has its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Header,
@@ -33,7 +33,7 @@ pub(crate) enum Part {
 
 impl Part {
     const fn number(self) -> u64 {
-        /// No image has this many pieces.
+        /// A number that no piece has, since no image has this number of pieces.
         const NO_PIECE: u64 = 1 << 63;
         match self {
             Part::Header => NO_PIECE,
@@ -74,7 +74,7 @@ impl Cipher {
         Cipher(hchacha::<R20>(&Array(key.0), &Array(nonce)).0)
     }
 
-    /// The message of a part from its page `page` on, for [`Message::unseal`].
+    /// The message of a part, from page `page` of the part on, for [`Message::unseal`].
     pub(crate) fn message_from(&self, part: Part, page: u32) -> Message {
         let mut message = self.message(part);
         message.stream.set_block_pos(1 + page * PAGE_BLOCKS);
@@ -145,8 +145,7 @@ impl Message {
     /// Seals or opens in place a page that harts share.
     pub(crate) fn page(&mut self, way: CipherDirection, words: &PageWords) {
         for words in words.as_chunks::<{ STREAM_WORDS / 2 }>().0 {
-            // A local copy, so that the compiler sees aligned words without other
-            // writers.
+            // The copy is local, so the compiler sees aligned words that no other hart writes.
             let mut chunk: Chunk = core::array::from_fn(|n| words[n].load(Ordering::Relaxed));
             self.chunk(way, &mut chunk);
             for (word, value) in words.iter().zip(chunk) {

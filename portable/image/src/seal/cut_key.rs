@@ -35,7 +35,7 @@ impl CutKey {
         CutKey(hchacha::<R20>(&Array(*derived), &Array(nonce)).0)
     }
 
-    /// The key's bytes, for a search of places where they must not be.
+    /// The key's bytes, for tests that search memory for them.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0

@@ -10,7 +10,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::format::digest::Digest;
 use crate::format::seal_mark::{KeyId, Salt, SealMark};
 
-/// A machine's key for its images.
+/// A machine's key that seals its images.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SealingKey(pub(super) [u8; 32]);
 
@@ -30,9 +30,9 @@ pub enum Trust<'k> {
     Plain,
     /// Only images that are sealed with this key.
     Sealed(&'k SealingKey),
-    /// The machine has a store for a key, but no key: it trusts no image.
+    /// The machine has a store for a key, but the store is empty: it trusts no image.
     NoKey {
-        /// There was a key, and it was erased on purpose.
+        /// A user has erased the key.
         erased: bool,
     },
 }
@@ -55,7 +55,7 @@ pub enum SealError {
     /// A plain image on a machine with a store for a key.
     #[error("it is not sealed, and this machine wakes sealed images only")]
     NotSealed,
-    /// The header's tag is wrong: the image is forged, or damaged on purpose.
+    /// The header's tag is wrong: the image is forged or damaged.
     #[error("its header is not authentic")]
     Forged,
 }

@@ -1,9 +1,9 @@
 //! Poly1305 (RFC 8439) over aligned words, in 64-bit arithmetic.
 //!
-//! The record of a cut must be authenticated while the power fails. The portable code of
-//! RustCrypto's crate uses 26-bit limbs and reads bytes: 198 instructions for each 16
-//! bytes on harts without misaligned access. So this is our own code. That crate is the
-//! oracle of the tests.
+//! The record of a cut must be authenticated while the power fails, so speed matters. The portable
+//! code of RustCrypto's crate uses 26-bit limbs and reads bytes. It takes 198 instructions for each
+//! 16 bytes on harts without misaligned access. So this is our own code, which the tests compare
+//! with that crate.
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -69,7 +69,7 @@ impl WordsMac {
             [h0, h1 & LOW_44, h2 & LOW_42]
         };
         let [h0, h1, h2] = carry(carry(carry([h0, h1, h2])));
-        // Subtract 2^130 - 5 if the number is not below it.
+        // Subtracts 2^130 - 5 if the number is not below it.
         let g0 = h0 + 5;
         let g1 = h1 + (g0 >> 44);
         let g2 = h2 + (g1 >> 44);

@@ -38,8 +38,8 @@ pub enum SaveError {
     PowerFails(#[from] PowerFails),
 }
 
-/// The reason why memory could not be restored. Its contents are then a mixture: only a
-/// cold boot helps.
+/// The reason why memory could not be restored. OS memory is then partially restored, and only a
+/// cold boot is possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
     /// The digest of page data is wrong.

@@ -27,10 +27,9 @@ impl Loaded {
     }
 }
 
-/// Restores all OS memory. Reads saved pages from `slot`, verifies each piece and then,
-/// if sealed, decrypts it in place. Writes out strided fills. Zeroes all other pages,
-/// except long free runs if memory is already clear (see
-/// [`Here::is_clear`](crate::Here::is_clear)).
+/// Restores all OS memory. Reads saved pages from `slot`, verifies each piece, and decrypts it in
+/// place if it is sealed. Writes out strided fills. Zeroes all other pages, except long free runs
+/// if memory is already clear (see [`Here::is_clear`](crate::Here::is_clear)).
 ///
 /// # Errors
 ///
@@ -120,7 +119,7 @@ pub fn clear(memory: &OsMemory, workers: &dyn Workers) {
     workers.run(&mut || clear(), &clear);
 }
 
-/// The number of pages filled before the next look at the pieces.
+/// The number of pages that a hart fills before it checks the pieces again.
 const FILL_PAGES: usize = 32;
 
 /// The unsaved pages that are not filled yet.
@@ -143,7 +142,7 @@ impl UnsavedWalk<'_> {
     }
 }
 
-/// The same walk, shared by all harts.
+/// The same walk, which all harts share.
 struct Unsaved<'m> {
     walk: Mutex<UnsavedWalk<'m>>,
     strided_fills: StridedFills<'m>,

@@ -27,7 +27,7 @@ pub struct Checked<'a> {
 #[derive(Debug)]
 pub struct Opened<'a> {
     pub(crate) image: Checked<'a>,
-    /// Free pages need not be cleared.
+    /// Free pages need not be cleared, since memory was clear at power-on.
     pub(crate) leave_free: bool,
 }
 

@@ -32,7 +32,7 @@ impl Piece {
 #[derive(Debug)]
 struct Entry {
     state: WorkState,
-    /// The work state decides which hart may lock this, so the lock is never contended.
+    /// The work state decides which hart may lock this, so no hart waits for the lock.
     piece: Mutex<Piece>,
     digest: [AtomicU64; 2],
 }
@@ -64,8 +64,7 @@ impl Entry {
 pub(crate) struct Pieces<'c> {
     workers: &'c dyn Workers,
     entries: [Entry; to_usize(AHEAD)],
-    /// The piece that the coordinator needs next. Workers take it and its successors
-    /// first.
+    /// The piece that the coordinator needs next. Workers take pieces from here on first.
     oldest: AtomicU64,
     ended: AtomicBool,
 }

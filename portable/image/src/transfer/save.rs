@@ -106,7 +106,7 @@ pub fn save<M: Medium>(
     saved
 }
 
-/// Like [`save`], but leaves pages sealed after an error.
+/// Like [`save`], but pages stay sealed after an error.
 fn save_all<M: Medium>(
     slot: &mut M,
     memory: &OsMemory,
@@ -151,7 +151,7 @@ fn save_all<M: Medium>(
 /// sealed](Workspace::take_left_sealed) are decrypted later. Does nothing after a plain
 /// save.
 ///
-/// `request` and `workspace` must be those of the save.
+/// `request` and `workspace` must be the ones of the save.
 pub fn give_back(
     request: &SaveRequest<'_>,
     memory: &mut OsMemory,

@@ -16,7 +16,7 @@ use crate::workers::{PowerFails, Workers};
 /// The number of pieces in progress at once.
 const IN_WORK: usize = to_usize(AHEAD);
 
-/// The sealed pages of each piece: some number of its first pages.
+/// The sealed pages of each piece: a number of its first pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SealedPieces {
@@ -24,7 +24,7 @@ pub struct SealedPieces {
     open: u64,
     /// The number of sealed pages in each of the next pieces.
     opening: [u16; IN_WORK],
-    /// Other pieces before this one are fully sealed.
+    /// Pieces after those of `opening`, and before this one, are fully sealed.
     whole: u64,
     /// The number of sealed pages in each of the next pieces; later pieces have no sealed
     /// pages.
@@ -39,7 +39,8 @@ impl SealedPieces {
         sealing: [0; IN_WORK],
     };
 
-    /// All pages of the first `whole` pieces are sealed, and `pages` of each later piece.
+    /// A value in which the first `whole` pieces are fully sealed. `pages` returns the number of
+    /// sealed pages of a later piece.
     pub(crate) fn first(whole: u64, pages: impl Fn(u64) -> u32) -> Self {
         let sealing = in_work_from(whole, &pages);
         let first = SealedPieces {
@@ -53,8 +54,8 @@ impl SealedPieces {
         })
     }
 
-    /// The same, but without sealed pages before piece `open`, and with `pages` of the
-    /// pieces from there.
+    /// The same value without sealed pages before piece `open`. `pages` returns the number of
+    /// sealed pages of the next pieces.
     fn opened(self, open: u64, pages: impl Fn(u64) -> u32) -> Self {
         SealedPieces {
             open,
@@ -63,7 +64,7 @@ impl SealedPieces {
         }
     }
 
-    /// The number of sealed pages in a piece, unless the piece is shorter.
+    /// The number of sealed pages in a piece. A short piece has fewer pages than this.
     fn of(&self, number: u64) -> u32 {
         let in_work = |first: u64| {
             let ahead = number.checked_sub(first)?;
@@ -80,7 +81,7 @@ impl SealedPieces {
         }
     }
 
-    /// The piece from which on no page is sealed.
+    /// The first piece after all pieces with sealed pages.
     fn end(&self) -> u64 {
         let sealing = self.whole.saturating_add(AHEAD);
         sealing.max(self.open.saturating_add(AHEAD))
@@ -110,16 +111,16 @@ pub struct SealedMemory {
 /// The reason why memory is still sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotOpened {
-    /// The power fails again; this memory is still sealed.
+    /// The power fails again. This memory is still sealed.
     #[error("the power fails")]
     PowerFails(SealedMemory),
-    /// The map of sealed pages does not match this memory.
+    /// The page map does not match this memory.
     #[error("the map of sealed pages is damaged: {0}")]
     Map(PageMapError),
 }
 
 impl SealedMemory {
-    /// The cipher that sealed it.
+    /// The cipher that sealed this memory.
     pub(crate) fn cipher(&self, key: &SealingKey) -> Cipher {
         Cipher::new(key, self.generation, Salt(self.salt))
     }

@@ -8,8 +8,8 @@ use crate::format::layout::{Batch, PIECE_PAGES};
 use crate::format::seal_mark::Salt;
 use crate::seal::{Cipher, SealingKey};
 
-/// Only the cipher's work of a sealed [`load`](crate::load()), to compare a load's time
-/// with it.
+/// The cipher's part of a sealed [`load`](crate::load()), for measurements of its share of a load's
+/// time.
 #[derive(Debug)]
 pub struct CipherWork(Cipher);
 

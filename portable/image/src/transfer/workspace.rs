@@ -21,13 +21,13 @@ pub struct Workspace<'a> {
     pub(crate) free: &'a mut [Page],
     pub(crate) strided_fills: &'a mut [Page],
     pub(crate) digests: &'a mut [Page],
-    /// If set: `map` holds the pages that the next save must scan, and `free` a list of
-    /// this many bytes.
+    /// Set after a survey: then `map` holds the pages that the next save must scan, and `free` a
+    /// list of this number of bytes.
     surveyed: Option<u64>,
     /// The pages of memory and of the map that the latest save has sealed in place.
     pub(crate) sealed_pieces: SealedPieces,
     pub(crate) sealed_map_pages: u64,
-    /// The pages of these that stay sealed after a power failure.
+    /// Those of the sealed pages that stay sealed after a power failure.
     pub(crate) left_sealed: Option<SealedMemory>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Workspace<'a> {
         1 + STATE_PAGES + PageMap::pages_needed(os_pages) + lists + digest_pages(os_pages)
     }
 
-    /// Divides `pages` for `os_pages` pages of OS memory. Their contents do not matter.
+    /// Divides `pages` for `os_pages` pages of OS memory. The contents of `pages` do not matter.
     ///
     /// # Errors
     ///

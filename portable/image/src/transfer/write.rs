@@ -95,8 +95,8 @@ const PROGRESS_PAGES: u64 = 4096;
 /// than they save.
 const FLUSH_PAGES: u64 = 1 << 16;
 
-/// The coordinator of a save: collects pages into pieces and writes them, after the
-/// workers have sealed them if necessary.
+/// The coordinator of a save. It collects pages into pieces, and writes each piece. In a sealed
+/// image the workers seal it before.
 struct Writer<'w, M> {
     slot: &'w mut M,
     memory: &'w OsMemory,
@@ -151,7 +151,7 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// The pages sealed in place so far. After the filled pieces, the map has pages that
+    /// The pages that are sealed in place. After those of the filled pieces, the map has pages that
     /// were not scanned.
     fn sealed_pieces(&self) -> SealedPieces {
         if !self.sealed {

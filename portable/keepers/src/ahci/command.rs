@@ -59,10 +59,10 @@ impl Command {
 /// that turn it on and off.
 pub(super) const FEATURES: [(u16, u8, u8); 2] = [(1 << 5, 0x02, 0x82), (1 << 6, 0xaa, 0x55)];
 
-/// The relevant parts of a device's IDENTIFY data.
+/// The parts of a device's IDENTIFY data that the keeper uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
-    /// Over the fields that never change: serial number, model, capacity.
+    /// The checksum of the fields that never change: serial number, model, capacity.
     pub(super) checksum: u64,
     /// The set bits of [`FEATURES`].
     pub(super) features: u16,

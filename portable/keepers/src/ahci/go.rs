@@ -149,7 +149,8 @@ pub(crate) fn announce<M: Machine>(
     let hba = find(device, ports)?;
     hba.write(IS, u32::MAX);
     hba.write(GHC, first.host_control & GHC_INTERRUPTS | GHC_AHCI);
-    // Last, because a port sends its message when its interrupt becomes enabled.
+    // The interrupt enables come last, because a port sends its message when its interrupt becomes
+    // enabled.
     for saved in ports {
         hba.port(saved.number).write(PXIE, saved.interrupts);
     }

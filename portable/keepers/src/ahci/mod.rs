@@ -12,8 +12,8 @@
 //!   driver resets the disk and repeats the commands after its time-out of 30 s. No data
 //!   is lost.
 //!
-//! An unfinished command must never be missing from both registers: the driver takes any
-//! interrupt as its completion.
+//! An unfinished command must always be in PxCI or PxSACT: otherwise the driver takes any interrupt
+//! as its completion.
 //!
 //! The keeper flushes all disks with its own commands. At Go, such commands also verify
 //! each disk's identity and restore its cache settings. They leave an interrupt pending,

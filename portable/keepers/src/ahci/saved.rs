@@ -6,7 +6,7 @@ use crate::KeeperError;
 
 pub(super) const VERSION: u16 = 1;
 
-/// The saved registers of a port, and those of its HBA, which are equal in all ports.
+/// The saved registers of a port. Each port has a copy of the HBA's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct SavedPort {
@@ -21,9 +21,9 @@ pub(super) struct SavedPort {
     pub(super) link_control: u32,
     /// The device's signature; 0: no device.
     pub(super) signature: u32,
-    /// Queued commands that were not finished.
+    /// The queued commands that were not finished.
     pub(super) active: u32,
-    /// Commands to issue again.
+    /// The commands that Go issues again.
     pub(super) issued: u32,
     /// The enabled [`FEATURES`](super::command::FEATURES) of the device.
     pub(super) features: u32,

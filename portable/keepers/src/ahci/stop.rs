@@ -119,7 +119,7 @@ fn save<M: Machine>(hba: &Hba<'_, M>, number: u32, host_control: u32) -> SavedPo
     saved
 }
 
-/// Waits until each port has finished its commands, or cannot finish them.
+/// Waits until each port has finished its commands, or can no longer finish them.
 fn drain<M: Machine>(hba: &Hba<'_, M>, ports: &mut [SavedPort], until: u64) {
     wait_until(hba.device.machine, until, || {
         let mut is_drained = true;
@@ -130,18 +130,18 @@ fn drain<M: Machine>(hba: &Hba<'_, M>, ports: &mut [SavedPort], until: u64) {
     });
 }
 
-/// Updates a port's outstanding commands. Returns whether there is nothing to wait for.
+/// Updates a port's outstanding commands. Returns true if no command needs a wait.
 fn look<M: Machine>(hba: &Hba<'_, M>, saved: &mut SavedPort) -> bool {
     let port = hba.port(saved.number);
-    // In this order: a queued command leaves CI before SACT, so a queued command that is
-    // in CI now was in SACT before.
+    // The order matters. A queued command leaves CI before SACT, so a queued command that is in CI
+    // now was in SACT before.
     saved.active = port.read(SACT);
     let issued = port.read(CI);
     saved.issued = (saved.issued | issued) & (saved.active | issued);
     let has_failed = port.read(PXIS) & PXIS_FATAL != 0;
     match (port.is_present(), saved.link_control & DETECTION) {
         (true, _) => saved.active | saved.issued == 0 || has_failed,
-        // The device may appear soon.
+        // A device may appear after the end of its reset.
         (false, SCTL_RESET) => false,
         (false, _) => true,
     }

@@ -1,11 +1,11 @@
 //! Keeper of the 82574, a network controller (Intel 82574 GbE Controller Family Datasheet,
 //! chapter 10).
 //!
-//! Stop does not wait for packets: unsent ones are sent after the power-on, and arriving
-//! ones are lost, which a network permits. Both rings continue from their old positions.
-//! Go restores heads and tails before it enables anything: otherwise the controller would
-//! send the packets between a head of 0 and the tail again. Packet counters are not
-//! saved. The PHY negotiates again, with the settings in its NVM.
+//! Stop does not wait for packets. Go sends the unsent ones. Arriving packets are lost, which a
+//! network permits. Both rings continue from their old positions. Go restores heads and tails
+//! before it enables anything: otherwise the controller would send the packets between a head of 0
+//! and the tail again. Packet counters are not saved. The PHY negotiates again, with the settings
+//! in its NVM.
 
 mod registers;
 
@@ -45,7 +45,7 @@ struct Saved {
     transmit_control: u32,
     interrupts: u32,
     buffers: u32,
-    /// NVM and PHY accesses for which the driver may be waiting.
+    /// NVM and PHY accesses whose results the driver may be waiting for.
     nvm_read: u32,
     phy_access: u32,
     rings: [u32; RINGS.len()],
@@ -72,9 +72,9 @@ pub(crate) fn begin<M: Machine>(
     let transmit_control = registers.read32(TCTL);
     registers.write32(RCTL, receive_control & !ENABLE);
     registers.write32(TCTL, transmit_control & !ENABLE);
-    // This read makes sure that the writes have arrived.
+    // This read waits until the writes have arrived.
     registers.read32(STATUS);
-    // Processed descriptors must be written back, or they would be processed again.
+    // The controller must write back the processed descriptors, or it would process them again.
     for register in [RDTR, TIDV] {
         let delay = registers.read32(register);
         registers.write32(register, delay | FLUSH_DESCRIPTORS);
@@ -133,8 +133,8 @@ pub(crate) fn check(section: &StateSection<'_>) -> Result<(), KeeperError> {
     read(section).map(|_| ())
 }
 
-/// Restores everything, but does not enable receiving and sending: power may fail before
-/// the harts run again, and then a second restore could not undo ring progress.
+/// Restores everything, but does not enable receiving and sending. The power may fail before the
+/// harts run, and a second restore could not undo progress in the rings.
 pub(crate) fn put_back<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,
@@ -179,7 +179,7 @@ fn reset<M: Machine>(
     Ok(())
 }
 
-/// Repeats NVM and PHY accesses for which the driver may be waiting; otherwise the driver
+/// Repeats NVM and PHY accesses whose results the driver may be waiting for. Otherwise the driver
 /// would report an error.
 fn ask_again(registers: &impl Window, saved: &Saved) {
     if saved.nvm_read & (EERD_START | EERD_DONE) != 0 {
@@ -190,8 +190,8 @@ fn ask_again(registers: &impl Window, saved: &Saved) {
     }
 }
 
-/// Enables everything again, and raises all interrupt causes, because the earlier ones
-/// are lost. The driver finds the events up to the cut, or no event.
+/// Enables everything again, and raises all interrupt causes, because the earlier ones are lost.
+/// The driver then finds the events before the cut, if there are any.
 pub(crate) fn announce<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,

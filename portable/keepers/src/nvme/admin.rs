@@ -1,4 +1,4 @@
-//! Deduces a driver's progress from the rings of the admin queue.
+//! Finds out how far a driver has come, from the rings of the admin queue.
 
 use super::rings::{Command, Completion, Progress, Rings};
 use crate::device::Device;
@@ -17,7 +17,7 @@ pub(super) mod opcode {
 /// Event "persistent internal error" (figure 147), with the error log's page.
 const PERSISTENT_ERROR: u32 = 0x01 << 16 | 0x03 << 8;
 
-/// The progress of the driver of an enabled controller.
+/// The progress of an enabled controller's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The controller serves the OS.
@@ -32,7 +32,7 @@ pub(super) enum Found {
         /// The number of commands in its I/O queues.
         io: u32,
     },
-    /// The same, with incomplete commands.
+    /// As [`SettingUp`](Self::SettingUp), with incomplete commands.
     Busy,
 }
 
@@ -56,7 +56,7 @@ impl<M: Machine> IoQueue<'_, '_, M> {
 pub(super) struct AdminQueue<'d, 'a, M: Machine> {
     device: &'d Device<'a, M>,
     pub(super) rings: Rings<'d, 'a, M>,
-    /// They do not change, because no driver runs.
+    /// The function's interrupts. They do not change, because no driver runs.
     interrupts: Interrupts<M::Window>,
 }
 
@@ -75,7 +75,8 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
         })
     }
 
-    /// The driver's progress. Commands complete during this call, so compare two results.
+    /// The driver's progress. The controller completes commands during this call, so the caller
+    /// compares two results.
     pub(super) fn look(&self) -> Result<Found, KeeperError> {
         // Linux clears a queue's rings after it has passed them to the controller, and
         // requests its interrupts after that. Until then the rings have entries from
@@ -125,8 +126,8 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
         Ok(None)
     }
 
-    /// The identifier of Linux's event request after the request is overwritten in the
-    /// ring. Linux uses the one after those of other commands.
+    /// The identifier of Linux's event request, for a request that is overwritten in the ring.
+    /// Linux uses the identifier after those of its other commands.
     #[allow(clippy::cast_possible_truncation, reason = "at most 4095")]
     fn usual_request(&self) -> u16 {
         let [entries, _] = self.rings.entries;
@@ -161,8 +162,7 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
             if other[0] & 0xff == opcode::CREATE_COMPLETIONS && is_its {
                 let addresses = [command, &other].map(address);
                 let entries = [command, &other].map(|command| (command[10] >> 16) + 1);
-                // The queue is not in use until the command that created it has a
-                // successor.
+                // The queue is not in use until another command follows the one that created it.
                 let is_last = at + 1 == commands;
                 return Ok(Some(IoQueue {
                     is_in_use: !is_last || self.interrupts.takes(low(other[11] >> 16)),

@@ -22,7 +22,7 @@ pub(crate) fn put_back<M: Machine>(
         device.machine.keep_shutdown_facts(host, function, facts);
     }
     let registers = device.window(0, 0, DOORBELLS)?;
-    // At a repeated restore it may be enabled.
+    // A repeated restore may find it enabled.
     registers.write32(CC, 0);
     if registers.read64(CAP) & CAP_CMBS != 0 {
         registers.write64(CMBMSC, state.memory_buffer);
@@ -72,7 +72,7 @@ fn send_event<M: Machine>(device: &Device<'_, M>, state: &State) -> Result<(), K
     let last_at = at.wrapping_add(rest.as_bytes().len() as u64);
     machine.write(last_at, last.as_bytes()).ok_or(unreachable)?;
     if state.message_address == 0 {
-        // The driver finds the completion when it next looks, or after a command's
+        // The driver finds the completion when it next checks the queue, or after a command's
         // time-out.
         return Ok(());
     }

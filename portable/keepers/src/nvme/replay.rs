@@ -94,7 +94,7 @@ pub(super) fn queues<'d, 'a, 's, M: Machine>(
     })
 }
 
-/// Checks that each queue is the admin queue or created by it. Otherwise its doorbell
+/// Checks that each queue is the admin queue or one that it has created. Otherwise its doorbell
 /// would be another register, or another device's.
 pub(super) fn check<M: Machine>(
     admin: &AdminQueue<'_, '_, M>,
@@ -164,8 +164,8 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
         let bell = doorbell(self.kept.head.id, capabilities);
         let bell = self.device.window(0, bell, 4)?;
         if count > 0 {
-            // The controller must see no completion as taken yet, or it would find no
-            // room for new ones.
+            // The controller must see no completion as consumed yet, or it would find no room for
+            // new ones.
             self.tell([count, 0])?;
             bell.write32(0, count);
             self.wait_for(count)?;
@@ -174,7 +174,7 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
         self.tell(told)?;
         let [tail, _] = told;
         if self.kept.head.told_at[0] != [0; 2] && tail != count {
-            // The driver has rung this doorbell only in memory.
+            // The driver has written this doorbell only in memory.
             bell.write32(0, tail);
         }
         Ok(())
@@ -226,8 +226,8 @@ pub(super) fn enable<M: Machine>(
 /// The I/O command that needs only its first two words, and changes nothing.
 const FLUSH: u32 = 0x00;
 
-/// The features with their values in the command, or in memory that stays the
-/// controller's (figure 317). The data of other features is lost.
+/// The features whose values are in the command, or in memory that the controller keeps (figure
+/// 317). The data of other features is lost.
 const FEATURES: [u32; 12] = [
     0x01, 0x02, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0d, 0x10,
 ];

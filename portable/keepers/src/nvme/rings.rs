@@ -55,7 +55,7 @@ impl<'d, 'a, M: Machine> Rings<'d, 'a, M> {
             addresses,
             entries,
         };
-        // The ring is memory if its last entries are.
+        // The whole ring is OS memory if its last entries are.
         let [commands, completions] = entries.map(|entries| entries.saturating_sub(1));
         rings.command(commands)?;
         rings.completion(completions)?;
@@ -84,7 +84,7 @@ impl<'d, 'a, M: Machine> Rings<'d, 'a, M> {
         read.map(|()| entry).ok_or(self.unkept())
     }
 
-    /// The error for rings that cannot be saved.
+    /// The error for rings whose state cannot be saved.
     pub(super) fn unkept(&self) -> KeeperError {
         KeeperError::State(self.device.function)
     }

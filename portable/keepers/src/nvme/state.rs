@@ -40,9 +40,9 @@ pub(super) struct State {
     pub(super) completions: u64,
     pub(super) memory_buffer: u64,
     pub(super) masked: u32,
-    /// One of [`action`].
+    /// The step of Go: one of [`action`].
     pub(super) action: u32,
-    /// The event's completion, if there is one.
+    /// The completion of the event request; zeros if there is no event to send.
     pub(super) event: [u32; 4],
     pub(super) event_at: u64,
     /// The message that announces the event; 0: no message.
@@ -52,7 +52,7 @@ pub(super) struct State {
     pub(super) commands: u32,
     /// The duration of a normal shutdown in microseconds, for the next cut.
     pub(super) normal_us: u32,
-    /// One of [`known`].
+    /// The known shutdown facts: one of [`known`].
     pub(super) known: u32,
 }
 
@@ -69,13 +69,13 @@ pub(super) struct KeptQueue<'s> {
     pub(super) completions: &'s [Completion],
 }
 
-/// The header of a saved queue, in words; the lower half of an address comes first.
+/// The header of a saved queue, as 32-bit words. An address is two words, the lower half first.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct QueueHead {
-    /// Of the commands and of the completions.
+    /// The addresses of the two rings: commands, then completions.
     pub(super) addresses: [[u32; 2]; 2],
-    /// Of the commands and of the completions.
+    /// The numbers of entries of the two rings, in the same order.
     pub(super) entries: [u32; 2],
     /// The queue's identifier; 0: the admin queue.
     pub(super) id: u32,

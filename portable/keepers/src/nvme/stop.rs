@@ -34,7 +34,7 @@ pub(crate) fn begin<M: Machine>(
     if status == u32::MAX {
         return Err(KeeperError::Unreachable(device.function));
     }
-    // Without a buffer, the register has another meaning.
+    // On a controller without a buffer, this register has another meaning.
     let has_buffer = registers.read64(CAP) & CAP_CMBS != 0;
     let memory_buffer = if has_buffer {
         registers.read64(CMBMSC)
@@ -62,7 +62,7 @@ pub(crate) fn begin<M: Machine>(
     let is_enabled = configuration & CC_EN != 0;
     let is_running = is_enabled && status & CSTS_RDY != 0;
     if is_enabled && !is_running {
-        // The driver waits until the controller is ready.
+        // The driver is waiting until the controller is ready.
         state.action = action::REPLAY;
     }
     if is_running {
@@ -81,8 +81,8 @@ pub(crate) fn begin<M: Machine>(
     })
 }
 
-/// If a driver is setting the controller up, waits until its commands are completed, for
-/// at most half of the remaining time. Does not wait for a controller that serves an OS.
+/// Waits until the commands of a driver that sets the controller up are completed, for at most half
+/// of the remaining time. Does not wait for a controller that serves an OS.
 fn settle<M: Machine>(
     device: &Device<'_, M>,
     state: &State,
@@ -149,7 +149,7 @@ impl<M: Machine> Stopping<M> {
         self.registers.write32(CC, idle | CC_SHN_NORMAL);
         let until = until.min(machine.microseconds() + PATIENCE_US);
         let is_shut = || self.registers.read32(CSTS) & CSTS_SHST == CSTS_SHST_DONE;
-        // The result does not matter.
+        // A timeout is no error here.
         let _ = wait_until(machine, until, is_shut);
         self.registers.write32(CC, idle);
     }

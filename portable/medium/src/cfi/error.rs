@@ -54,12 +54,12 @@ pub enum CfiError {
     /// A word could not be programmed.
     #[error("the flash's word at {0:#x} cannot be written: it is worn out or read-only")]
     ProgramFailed(u64),
-    /// The chip was still busy after its own longest time.
+    /// The chip was still busy after the maximum time in its query table.
     #[error("the flash was busy for more than {milliseconds} ms at {offset:#x}")]
     TimedOut {
         /// The offset of the command.
         offset: u64,
-        /// The time of the wait.
+        /// The duration of the wait.
         milliseconds: u32,
     },
     /// An access is not aligned to words or erase units: a bug of the caller.

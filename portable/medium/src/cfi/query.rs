@@ -30,7 +30,7 @@ mod feature {
 /// The most regions of equal blocks; chips have up to 3.
 const MAX_REGIONS: usize = 8;
 
-/// The times if the table lacks them, and the limits for those in the table.
+/// The default times for a table without them, and the limits for a table's times.
 const DEFAULT_PROGRAM_MS: u64 = 100;
 const DEFAULT_ERASE_MS: u64 = 16_000;
 const MIN_MS: u64 = 10;

@@ -10,7 +10,7 @@ pub trait Registers {
     /// [`Registers::length`]. The chip on the lowest lanes has the lowest bits.
     fn read(&self, offset: u64) -> u32;
 
-    /// Writes one word in the same way, in order with all accesses of the bank.
+    /// Writes one word of the bank's width at `offset`, in order with all accesses to the bank.
     fn write(&self, offset: u64, value: u32);
 }
 

@@ -20,7 +20,7 @@ pub const DEPTH: usize = 2;
 pub struct MappedMedium<P> {
     memory: MappedMemory,
     persistence: P,
-    /// In bytes, as whole pages.
+    /// The length in bytes, in whole pages.
     capacity: u64,
     /// The tags of transfers that [`Medium::poll`] has not returned.
     finished: ArrayVec<u32, DEPTH>,
@@ -106,7 +106,7 @@ impl<P: Persistence> Medium for MappedMedium<P> {
 
     fn flush(&mut self) -> Result<(), MediumError> {
         self.persistence.settle().map_err(MediumError::Flush)?;
-        // After the flush, because stores to an absent device are lost.
+        // This check comes after the flush, because stores to an absent device are lost.
         if !self.persistence.is_present() {
             return Err(MediumError::Absent);
         }

@@ -93,8 +93,8 @@ impl From<&mut Page> for Target {
 }
 
 impl From<OsPage> for Target {
-    /// An `OsPage` is memory that the caller of `OsMemory::new` vouched for. It belongs
-    /// to the transfer until it ends.
+    /// An `OsPage` is memory that the caller of `OsMemory::new` guarantees. It belongs to the
+    /// transfer until the transfer ends.
     fn from(page: OsPage) -> Self {
         Target(core::ptr::with_exposed_provenance_mut(to_usize(
             page.address(),

@@ -17,8 +17,8 @@ pub const MAX_NAMESPACES: usize = 64;
 /// The longest time of an admin command, in milliseconds.
 pub const ADMIN_TIMEOUT_MS: u32 = 60_000;
 
-/// The shortest and the longest wait for a shutdown, in milliseconds. Between these, the
-/// time that the device reports counts.
+/// The shortest and the longest wait for a shutdown, in milliseconds. The device reports the time
+/// of a shutdown, which applies between these limits.
 const SHUTDOWN_MS: (u32, u32) = (5_000, 60_000);
 
 /// One pair of I/O queues; number 0 is the admin queue.
@@ -102,7 +102,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         &self.namespaces
     }
 
-    /// The shutdown facts that the controller reports; `None`: it did not start.
+    /// The shutdown facts that the controller reports; `None` if it has not started.
     #[must_use]
     pub fn shutdown_facts(&self) -> Option<ShutdownFacts> {
         self.facts.map(|facts| ShutdownFacts {
@@ -227,7 +227,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
 
         let (submissions, completions) = self.engine.queue().addresses();
         let size = u64::from(self.engine.queue().entries() - 1) << 16;
-        // Physically contiguous (PC), without interrupts.
+        // PC: the queue is physically contiguous. It has no interrupts.
         let mut create = Command::new(Command::CREATE_COMPLETIONS, 0);
         create.data = Data::Pages([completions, 0]);
         create.low = IO_QUEUE | size | 1 << 32;

@@ -172,7 +172,7 @@ impl<R: Registers, K: Clock> Device<R, K> {
         })
     }
 
-    /// The same, but ignores a power failure.
+    /// As [`wait`](Self::wait), but ignores a power failure.
     fn wait_firmly<T>(&self, judge: impl Fn(u32) -> Option<T>) -> Option<T> {
         wait_firmly(&self.clock, u64::from(self.patience), || {
             judge(self.registers.read32(CSTS))

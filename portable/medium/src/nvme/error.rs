@@ -44,7 +44,7 @@ pub enum NvmeError {
     TimedOut {
         /// The command's opcode.
         opcode: u8,
-        /// The time of the wait.
+        /// The duration of the wait.
         milliseconds: u32,
     },
     /// The controller completed an unknown command.

@@ -57,7 +57,7 @@ impl<R: Registers, P> MemoryRegion<R, P> {
         let patience = patience(registers.read32(PMRCAP));
         let found = registers.read32(PMRCTL);
         registers.write32(PMRCTL, found | PMRCTL_EN);
-        // From here on, the drop after a failure restores the register.
+        // From here on, the value's drop restores the register after a failure.
         let region = MemoryRegion {
             registers,
             persistence,

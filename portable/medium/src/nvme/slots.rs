@@ -16,7 +16,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether polling returns its tag; otherwise a caller blocks.
+    /// Returns whether polling returns its tag. Otherwise a caller waits for it.
     pub(super) fn has_tag(self) -> bool {
         matches!(self, Purpose::Started(_) | Purpose::StartedFlush(_))
     }

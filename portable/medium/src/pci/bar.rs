@@ -8,7 +8,7 @@ pub(super) struct MemoryBar {
     pub(super) register: u16,
     /// The address in the register.
     pub(super) address: u64,
-    /// In bytes: a power of two, at least 16.
+    /// The length in bytes: a power of two, at least 16.
     pub(super) length: u64,
     /// Whether the next register has the upper half of the address.
     pub(super) is_wide: bool,
@@ -20,7 +20,7 @@ pub(super) struct MemoryBar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bar {
     Memory(MemoryBar),
-    /// I/O, a reserved type, or a 64-bit type in the last register.
+    /// An I/O BAR, a reserved type, or a 64-bit type in the last register.
     Other,
     /// The length is missing or not a power of two.
     Unsized {
@@ -82,7 +82,8 @@ fn probe(config: &impl ConfigSpace, function: Function, register: u16, is_wide: 
     let low = probe_dword(config, function, register) & !0xf;
     let high = match (is_wide, low) {
         (true, _) => probe_dword(config, function, register + 4),
-        // Missing upper bits count as set, unless the whole BAR is missing.
+        // The upper bits of a length that are not implemented count as set, unless the whole BAR is
+        // missing.
         (false, 0) => 0,
         (false, _) => u32::MAX,
     };

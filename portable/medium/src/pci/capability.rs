@@ -33,7 +33,7 @@ pub(super) fn find(
     Err(damaged)
 }
 
-/// The start of extended configuration space and of its capability list.
+/// The offset at which extended configuration space and its capability list start.
 const EXTENDED: u16 = 0x100;
 
 /// Each extended capability takes at least two dwords.
@@ -53,7 +53,7 @@ pub(super) fn find_extended(
     let mut register = EXTENDED;
     for _ in 0..MAX_EXTENDED {
         let header = config.read32(function, register);
-        // All ones: the space is not mapped, or a bridge does not forward it.
+        // All ones: extended space is not mapped, or a bridge does not forward accesses to it.
         if header == 0 || header == u32::MAX {
             return Ok(None);
         }

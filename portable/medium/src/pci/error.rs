@@ -53,10 +53,10 @@ pub enum PciError {
         /// Its offset in configuration space.
         register: u16,
     },
-    /// More nested bridges than supported.
+    /// More bridges are nested than the driver supports.
     #[error("more than {max} nested PCI bridges at {0}", max = super::MAX_DEPTH)]
     TooDeep(Function),
-    /// More functions have access to memory than can be recorded.
+    /// More functions have access to memory than the driver can record.
     #[error("too many PCI functions have access to memory; {0} would keep its access")]
     TooManyMasters(Function),
     /// A function has virtual functions (SR-IOV), which are not listed.
@@ -65,10 +65,10 @@ pub enum PciError {
          write 0 to its sriov_numvfs"
     )]
     VirtualFunctions(Function),
-    /// More functions than can be listed.
+    /// There are more functions than the driver can list.
     #[error("more PCI functions than {max}; {0} is one too many", max = super::MAX_FUNCTIONS)]
     TooManyFunctions(Function),
-    /// More devices than can be listed.
+    /// There are more devices than the driver can list.
     #[error("more than {max} devices for sleep areas; {0} is left out", max = super::MAX_DEVICES)]
     TooMany(Function),
 }

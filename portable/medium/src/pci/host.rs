@@ -23,7 +23,7 @@ pub struct Window {
     pub pci_address: u64,
     /// The first address for the CPU.
     pub cpu_address: u64,
-    /// In bytes.
+    /// The length in bytes.
     pub length: u64,
 }
 

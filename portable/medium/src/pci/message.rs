@@ -28,7 +28,7 @@ pub enum Messages {
 pub struct MessageTable {
     /// The number of the BAR.
     pub bar: u8,
-    /// In bytes from the start of the BAR.
+    /// The offset in bytes from the start of the BAR.
     pub offset: u64,
     /// The number of messages, 1 to 2048.
     pub entries: u16,

@@ -58,7 +58,7 @@ impl SavedConfig {
         saved.take_header(config)?;
         saved.take_express(config)?;
         if let Some(msi) = capability::find(config, function, MSI)? {
-            // Control, address, data, mask; the control has their number.
+            // Control, address, data and mask. The control register says how long they are.
             let flags = config.read32(function, msi) >> 16;
             let dwords = 3 + u16::from(flags & 1 << 7 != 0) + u16::from(flags & 1 << 8 != 0);
             for dword in (1..dwords).rev() {
@@ -70,7 +70,7 @@ impl SavedConfig {
         if let Some(msi_x) = capability::find(config, function, MSI_X)? {
             saved.push_control(config, msi_x, interrupts::TABLE)?;
         }
-        // Last, because it makes the others take effect.
+        // The command register comes last, because it makes the others take effect.
         saved.push(config, COMMAND, Kept::LOWER_HALF)?;
         Ok(saved)
     }
@@ -116,7 +116,7 @@ impl SavedConfig {
         let Some(express) = capability::find(config, self.function, PCI_EXPRESS)? else {
             return Ok(());
         };
-        // Version 1 may end after link control; version 2 has all of them.
+        // A version 1 capability may end after link control. Version 2 has all registers.
         let version = config.read32(self.function, express) >> 16 & 0xf;
         let registers: &[u16] = match version {
             0 | 1 => &[0x08, 0x10],

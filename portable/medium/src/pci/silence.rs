@@ -9,7 +9,7 @@ const MAX_MASTERS: usize = 64;
 
 /// Functions whose access to memory was turned off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "their access must be restored"]
+#[must_use = "release it: the functions must get their access back"]
 pub struct Silenced(ArrayVec<Function, MAX_MASTERS>);
 
 /// Turns off the access to memory (bus mastering) of all functions below a host bridge.

@@ -6,8 +6,8 @@ use super::kernel::Kernel;
 use super::note::Key;
 use super::search::Known;
 
-/// The search limit in addition to one mapping for each page. Mappings of other memory
-/// come between those of OS memory or directly after them.
+/// The number of mappings that the search visits in addition to one for each page. Mappings of
+/// other memory lie between those of OS memory or directly after them.
 const MORE_MAPPINGS: u64 = 1 << 16;
 
 /// Fails if memory was added. Between the start of its linear map and its image, a kernel

@@ -11,12 +11,11 @@ use super::search::Known;
 use super::symbols::Symbol;
 use crate::{FreeContents, PAGE_BYTES, PageMap};
 
-/// The greatest error of a zone's count of free pages. The last hart's per-CPU
-/// difference, which fits in a byte, is not yet added. The other harts added theirs when
-/// they went offline.
+/// The greatest error of a zone's count of free pages. The last hart's per-CPU difference, which
+/// fits in a byte, is not yet added to it. The other harts added theirs when they went offline.
 const SLACK: u64 = 128;
 
-/// The longest set of nodes in bytes: 1024 nodes.
+/// Maximum bytes of a set of nodes: 1024 nodes.
 const MOST_NODE_BYTES: u64 = 128;
 
 /// The contents that the kernel expects in its free pages.
@@ -78,7 +77,7 @@ fn refuse_guarded<A: AddressSpace>(
             return Err(FreeListError::Guarded);
         }
     }
-    // Kernels before 5.11, whose further conditions are not checked here.
+    // These kernels are older than 5.11. They have further conditions, which are not checked here.
     match known.symbols.optional(Symbol::OldPagePoisoning)? {
         Some(_) => Err(FreeListError::Guarded),
         None => Ok(()),

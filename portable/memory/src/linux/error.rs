@@ -8,7 +8,7 @@ pub(super) const MOST_NOTES: u32 = 8;
 /// which takes longer and loses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FreeListError {
-    /// The caller ended the search.
+    /// The caller has stopped the search.
     #[error("the search was stopped")]
     Ended,
     /// The OS runs without address translation, or in an unknown mode.
@@ -46,8 +46,8 @@ pub enum FreeListError {
     /// The kernel's symbol table is malformed, or in writable memory.
     #[error("the kernel's symbol table at {0:#x} cannot be read")]
     Symbols(u64),
-    /// The symbol table and the note have different addresses, in each known variant for
-    /// such a note.
+    /// The symbol table and the note have different addresses for the same symbol, in each known
+    /// variant.
     #[error(
         "the kernel's symbol table (offsets at {0:#x}) contradicts its description: \
          this firmware does not know its layout"

@@ -5,7 +5,7 @@ use crate::PAGE_BYTES;
 /// The length of a list's two pointers in bytes.
 const LIST_BYTES: u64 = 16;
 
-/// The layout of the kernel's structures in bytes, with consistent numbers.
+/// The layout of the kernel's structures in bytes. Its numbers are consistent with each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) page: PageLayout,

@@ -14,7 +14,7 @@ use super::note::{Key, Note};
 /// well; if not, all of its pages count as in use.
 pub const KNOWN_VERSIONS: RangeInclusive<(u32, u32)> = (6, 0)..=(7, 2);
 
-/// The criterion of a variant, and its origin of offsets.
+/// A variant: the criterion by which it is recognised, and its origin of offsets.
 struct Variant {
     /// A key that this variant's notes have, and those of the rows below do not.
     named: Option<Key>,

@@ -1,4 +1,4 @@
-//! Searches the kernel's own note.
+//! Finds the kernel's own note.
 
 use super::address_space::AddressSpace;
 use super::error::{FreeListError, MOST_NOTES};
@@ -6,8 +6,8 @@ use super::kernel::Kernel;
 use super::note::{Note, text_bytes};
 use super::symbols::{self, Symbol, Symbols};
 
-/// The address at which the search starts, if there is memory: Linux allocates its first
-/// pages above 4 GiB, and keeps lower memory for devices with 32 address bits.
+/// The address at which the search starts, if there is memory. Linux allocates its first pages
+/// above 4 GiB, and keeps lower memory for devices with 32 address bits.
 const SEARCHED_FIRST: u64 = 1 << 32;
 
 /// The kernel's own note, and the relevant symbols.

@@ -125,7 +125,7 @@ pub(super) fn find<A: AddressSpace>(
         if !kernel.is_image(address) {
             return Err(FreeListError::Misfit(table.offsets));
         }
-        // Two addresses suffice to detect a duplicate.
+        // Two addresses are enough to detect a duplicate, so more are not stored.
         let _ = symbols.addresses[symbol].try_push(address);
     }
     if !symbols.fit(note)? {
@@ -162,7 +162,7 @@ impl Tokens {
         for start in &mut tokens.starts {
             *start = u16::from_le_bytes(index.number(kernel)?);
         }
-        // The last token starts last.
+        // The text of the last token starts last, so it ends the texts.
         let mut texts = Constants::new(table.token_table);
         let last = tokens.starts[TOKENS - 1];
         loop {
