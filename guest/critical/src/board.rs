@@ -2,7 +2,7 @@
 
 use dtoolkit::fdt::FdtNode;
 use dtoolkit::standard::NodeStandard;
-use dtoolkit::{Node, Property};
+use dtoolkit::{Node, Property, ToCellInt};
 use poorwill_devicetree::open;
 use thiserror::Error;
 
@@ -48,7 +48,7 @@ pub struct Function {
 pub struct Board {
     /// Ticks of `time` in a second, at least 10,000.
     pub timebase: u64,
-    /// The hart's timer is `stimecmp`; else the SBI's.
+    /// The hart's timer is `stimecmp` (`sstc` in `riscv,isa-extensions`); else the SBI's.
     pub has_sstc: bool,
     /// The hart's index in its IMSIC node.
     pub hart_index: u32,
@@ -105,7 +105,11 @@ impl Board {
         let option = |name| cells(root.child("chosen")?, name).next();
         Ok(Board {
             timebase: timebase.ok_or(BoardError::NoTimebase)?.into(),
-            has_sstc: has_sstc(cpu),
+            has_sstc: (cpu.property("riscv,isa-extensions")).is_some_and(|list| {
+                list.value()
+                    .split(|byte| *byte == 0)
+                    .any(|name| name == b"sstc")
+            }),
             hart_index,
             aplic: aplic
                 .and_then(|node| address(node, 0))
@@ -130,23 +134,13 @@ fn function(node: FdtNode<'_>, count: usize) -> Option<Function> {
 
 /// The place of a hart's S-mode interrupts in an IMSIC's `interrupts-extended`.
 fn place_of(imsic: FdtNode<'_>, controller: u32) -> Option<u32> {
-    let wanted = [controller, SUPERVISOR_EXTERNAL];
-    let property = imsic.property("interrupts-extended")?;
-    let place = (property.value().chunks(8)).position(|pair| {
-        let [high, low] = wanted.map(u32::to_be_bytes);
-        pair.starts_with(&high) && pair.ends_with(&low)
-    });
-    u32::try_from(place?).ok()
-}
-
-fn has_sstc(cpu: FdtNode<'_>) -> bool {
-    let has = |name, separator| {
-        let list = cpu.property(name);
-        let list = list.as_ref().map(Property::value).unwrap_or_default();
-        list.split(|byte| *byte == separator || *byte == 0)
-            .any(|part| part == b"sstc")
-    };
-    has("riscv,isa-extensions", 0) || has("riscv,isa", b'_')
+    let pairs = imsic
+        .property("interrupts-extended")?
+        .as_prop_encoded_array([2])
+        .ok()?;
+    let wanted = u64::from(controller) << 32 | u64::from(SUPERVISOR_EXTERNAL);
+    let mut places = (0..).zip(pairs);
+    places.find_map(|(place, [pair])| (pair.to_int() == Ok(wanted)).then_some(place))
 }
 
 /// The address of a node's range with this number.
@@ -162,5 +156,5 @@ fn cells<'a>(node: FdtNode<'a>, name: &str) -> impl Iterator<Item = u32> + use<'
     words
         .into_iter()
         .flatten()
-        .filter_map(|[cells]| dtoolkit::ToCellInt::to_int(cells).ok())
+        .filter_map(|[cells]| cells.to_int().ok())
 }

@@ -83,17 +83,22 @@ impl Device {
     }
 }
 
-impl<W> Registers<W> for Device {
-    fn read(&self, offset: u64) -> W {
-        // SAFETY: `new`'s caller vouches for the device. Another address traps.
-        unsafe { self.at::<W>(offset).read_volatile() }
-    }
+macro_rules! registers {
+    ($($width:ty),*) => {$(
+        impl Registers<$width> for Device {
+            fn read(&self, offset: u64) -> $width {
+                // SAFETY: `new`'s caller vouches for the device. Another address traps.
+                unsafe { self.at::<$width>(offset).read_volatile() }
+            }
 
-    fn write(&self, offset: u64, value: W) {
-        // SAFETY: as above. The devices do no DMA.
-        unsafe { self.at::<W>(offset).write_volatile(value) }
-    }
+            fn write(&self, offset: u64, value: $width) {
+                // SAFETY: as above. The devices do no DMA.
+                unsafe { self.at::<$width>(offset).write_volatile(value) }
+            }
+        }
+    )*};
 }
+registers!(u8, u32);
 
 /// The device tree at `address`.
 ///
@@ -141,10 +146,9 @@ pub(crate) fn start_interrupts() {
     unsafe { asm!("csrw sie, {}", in(reg) TIMER_AND_EXTERNAL, options(nomem, nostack)) }
 }
 
-/// Enables these identities of external interrupts, and no others.
-pub(crate) fn enable(identities: &[u32]) {
-    let bits = identities.iter().map(|identity| 1 << identity);
-    write_file(EIE0, bits.fold(0, |all: usize, bit: usize| all | bit));
+/// Enables the external interrupts whose identities have a bit, and no others.
+pub(crate) fn enable(identities: usize) {
+    write_file(EIE0, identities);
 }
 
 /// Takes the pending external interrupt of the lowest identity.

@@ -41,8 +41,7 @@ fn the_example_is_read() {
         load_us: 0,
     };
     assert_eq!(Board::read(&tree(""), 2), Ok(board));
-    let older = "&hart2 { }; &{/cpus/cpu@2} { /delete-property/ riscv,isa-extensions;
-        riscv,isa = \"rv64imac_zicsr\"; };
+    let older = "&hart2 { }; &{/cpus/cpu@2} { riscv,isa-extensions = \"i\", \"sstcx\"; };
         /delete-node/ &{/chosen};";
     let bare = Board {
         has_sstc: false,
@@ -54,7 +53,7 @@ fn the_example_is_read() {
 
 #[test]
 fn a_harts_index_is_its_place_among_s_mode_interrupts() {
-    let second = "&{/cpus} { cpu@3 { reg = <3>; riscv,isa = \"rv64imac_sstc\";
+    let second = "&{/cpus} { cpu@3 { reg = <3>; riscv,isa-extensions = \"i\", \"sstc\";
         hart3: interrupt-controller { #interrupt-cells = <1>; interrupt-controller; }; }; };
         &imsic { interrupts-extended = <&hart2 9>, <&hart3 9>; };";
     let board = Board::read(&tree(second), 3).expect("a second hart");
