@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use poorwill_medium::nvme::fake::DeviceMemory;
 use poorwill_memory::{PhysRange, to_usize};
 
 /// What a device may access now.
@@ -27,31 +28,6 @@ impl DmaMemory {
         }
     }
 
-    /// What the word at an address holds.
-    ///
-    /// # Panics
-    ///
-    /// When it was not given: a driver gave a device a wrong address.
-    #[must_use]
-    pub fn load(&self, address: u64) -> u64 {
-        self.check(address);
-        let pointer = std::ptr::with_exposed_provenance::<u64>(to_usize(address));
-        // SAFETY: the word is aligned and lies in memory that was given.
-        unsafe { pointer.read_volatile() }
-    }
-
-    /// Changes the word at an address.
-    ///
-    /// # Panics
-    ///
-    /// As [`DmaMemory::load`].
-    pub fn store(&self, address: u64, value: u64) {
-        self.check(address);
-        let pointer = std::ptr::with_exposed_provenance_mut::<u64>(to_usize(address));
-        // SAFETY: as in `load`.
-        unsafe { pointer.write_volatile(value) }
-    }
-
     fn check(&self, address: u64) {
         let is_lent = |range: &PhysRange| {
             range.start <= address && address.checked_add(8).is_some_and(|end| end <= range.end)
@@ -60,5 +36,27 @@ impl DmaMemory {
             address.is_multiple_of(8) && self.0.borrow().iter().any(is_lent),
             "the device accesses {address:#x}, which is not dma to it"
         );
+    }
+}
+
+impl DeviceMemory for DmaMemory {
+    /// # Panics
+    ///
+    /// When the address was not given: a driver gave a device a wrong address.
+    fn load(&self, address: u64) -> u64 {
+        self.check(address);
+        let pointer = std::ptr::with_exposed_provenance::<u64>(to_usize(address));
+        // SAFETY: the word is aligned and lies in memory that was given.
+        unsafe { pointer.read_volatile() }
+    }
+
+    /// # Panics
+    ///
+    /// As [`DmaMemory::load`].
+    fn store(&self, address: u64, value: u64) {
+        self.check(address);
+        let pointer = std::ptr::with_exposed_provenance_mut::<u64>(to_usize(address));
+        // SAFETY: as in `load`.
+        unsafe { pointer.write_volatile(value) }
     }
 }

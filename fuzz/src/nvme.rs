@@ -5,6 +5,10 @@ use std::ops::RangeInclusive;
 
 use poorwill_medium::Clock;
 use poorwill_medium::nvme::Registers;
+use poorwill_medium::nvme::fake::{
+    Command, DeviceMemory, FakeRegisters, QueuePair, Written, identifier,
+};
+use poorwill_medium::nvme::register::CSTS;
 use poorwill_memory::PAGE_BYTES;
 
 use crate::dma::DmaMemory;
@@ -21,38 +25,23 @@ pub struct Device<'i> {
 #[derive(Debug)]
 struct State<'i> {
     input: Input<'i>,
-    capabilities: u64,
-    version: u32,
+    registers: FakeRegisters,
     length: u64,
-    configuration: u32,
     ready: bool,
     fatal: bool,
     shutdown: u32,
-    /// AQA, ASQ, ACQ, as dwords.
-    admin: [u32; 5],
-    masked: u32,
     is_absent: bool,
     is_cut: bool,
     is_honest: bool,
     tick: u64,
     now: u64,
     looks: u64,
-    queues: [Pair; 2],
+    queues: [QueuePair; 2],
     /// Queue and entry of commands fetched and not completed.
-    pending: Vec<(usize, [u64; 8])>,
+    pending: Vec<(usize, Command)>,
     /// Identifiers that were answered on the I/O queue before they were given:
     /// their commands are over when they come.
     answered: Vec<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Pair {
-    submissions: u64,
-    completions: u64,
-    entries: u64,
-    fetched: u64,
-    posted: u64,
-    phase: bool,
 }
 
 /// AQA, ASQ and ACQ as dwords, the interrupt mask, and CC without EN and SHN.
@@ -73,42 +62,39 @@ impl<'i> Device<'i> {
     pub fn new(mut input: Input<'i>) -> Self {
         let tick = [50, 7, 250, 1000][input.below(4) as usize];
         let mut state = State {
-            capabilities: 0x0000_0020_0f01_07ff,
-            version: 0x0001_0400,
+            registers: FakeRegisters::NEW,
             length: 0x4000,
-            configuration: 0,
             ready: false,
             fatal: false,
             shutdown: 0,
-            admin: [0; 5],
-            masked: 0,
             is_absent: false,
             is_cut: false,
             is_honest: true,
             tick,
             now: 0,
             looks: 0,
-            queues: [Pair::default(); 2],
+            queues: [QueuePair::default(); 2],
             pending: Vec::new(),
             answered: Vec::new(),
             input: Input::new(&[]),
         };
         if input.one_in(2) {
             // As some OS left it.
-            state.configuration = input.any::<u32>() & !0b1100_0000_0000_1110;
-            state.ready = state.configuration & 1 == 1;
-            state.admin = input.any();
-            state.masked = input.any();
+            state.registers.configuration = input.any::<u32>() & !0b1100_0000_0000_1110;
+            state.ready = state.registers.configuration & 1 == 1;
+            state.registers.admin = input.any();
+            state.registers.masked = input.any();
         }
         if input.one_in(4) {
             state.is_honest = false;
-            state.capabilities = match input.below(3) {
-                0 => state.capabilities & !0xffff | input.below(8),
-                1 => state.capabilities ^ 1 << input.below(64),
+            let capabilities = state.registers.capabilities;
+            state.registers.capabilities = match input.below(3) {
+                0 => capabilities & !0xffff | input.below(8),
+                1 => capabilities ^ 1 << input.below(64),
                 _ => input.any(),
             };
             state.length = input.below(0x4000) & !3;
-            state.version = input.any();
+            state.registers.version = input.any();
         }
         state.input = input;
         Device {
@@ -127,7 +113,7 @@ impl<'i> Device<'i> {
     /// Whether a command that moves data may still do so.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        let io = |(queue, _): &(usize, [u64; 8])| *queue == 1;
+        let io = |(queue, _): &(usize, Command)| *queue == 1;
         self.is_running() && self.state.borrow().pending.iter().any(io)
     }
 
@@ -146,8 +132,12 @@ impl<'i> Device<'i> {
     /// The registers that a driver is to put back.
     #[must_use]
     pub fn registers(&self) -> RegisterValues {
-        let state = self.state.borrow();
-        (state.admin, state.masked, state.configuration & !0xc001)
+        let registers = &self.state.borrow().registers;
+        (
+            registers.admin,
+            registers.masked,
+            registers.configuration & !0xc001,
+        )
     }
 
     /// Something for the driver's user to decide by.
@@ -178,16 +168,9 @@ impl Registers for Device<'_> {
         if state.is_absent {
             return u32::MAX;
         }
-        match offset {
-            0x00 => state.capabilities as u32,
-            0x04 => (state.capabilities >> 32) as u32,
-            0x08 => state.version,
-            0x0c | 0x10 => state.masked,
-            0x14 => state.configuration,
-            0x1c => state.status(),
-            0x24..=0x34 => state.admin[(offset / 4 - 9) as usize],
-            _ => panic!("register {offset:#x} was read"),
-        }
+        // CSTS is drawn from the input, and only if it is read.
+        let status = if offset == CSTS { state.status() } else { 0 };
+        state.registers.read(offset, status)
     }
 
     fn write32(&self, offset: u64, value: u32) {
@@ -196,16 +179,11 @@ impl Registers for Device<'_> {
         if state.is_absent {
             return;
         }
-        match offset {
-            0x0c => state.masked |= value,
-            0x10 => state.masked &= !value,
-            0x14 => state.configure(value),
-            0x24..=0x34 => {
-                assert!(!state.ready, "an admin queue register was changed");
-                state.admin[(offset / 4 - 9) as usize] = value;
-            }
-            0x1000.. => state.ring(&self.dma, offset - 0x1000, value.into()),
-            _ => panic!("register {offset:#x} was written"),
+        match state.registers.write(offset, value) {
+            Written::Mask | Written::Head(_) => {}
+            Written::Admin => assert!(!state.ready, "an admin queue register was changed"),
+            Written::Configuration(before) => state.configure(before, value),
+            Written::Tail(queue) => state.ring(&self.dma, queue, value.into()),
         }
     }
 
@@ -214,17 +192,10 @@ impl Registers for Device<'_> {
     }
 }
 
-impl Pair {
-    /// Whether both queues were created, not just said to be.
-    fn is_whole(&self) -> bool {
-        self.submissions != 0 && self.completions != 0
-    }
-}
-
 impl State<'_> {
     /// CSTS. What it says of being ready is true: nobody could tell otherwise.
     fn status(&mut self) -> u32 {
-        let wants = self.configuration & 1 == 1;
+        let wants = self.registers.configuration & 1 == 1;
         if wants != self.ready && !self.lies(8) {
             self.ready = wants;
             self.pending.clear();
@@ -249,9 +220,7 @@ impl State<'_> {
         lies
     }
 
-    fn configure(&mut self, value: u32) {
-        let before = self.configuration;
-        self.configuration = value;
+    fn configure(&mut self, before: u32, value: u32) {
         if value >> 14 & 3 != 0 && before >> 14 & 3 == 0 {
             self.shutdown = 1;
         }
@@ -260,37 +229,18 @@ impl State<'_> {
             self.fatal = false;
         }
         if before & 1 == 0 && value & 1 == 1 {
-            let address = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-            let [sizes, admin @ ..] = self.admin;
-            self.queues[0] = Pair {
-                submissions: address(admin[0], admin[1]),
-                completions: address(admin[2], admin[3]),
-                entries: u64::from(sizes & 0xfff) + 1,
-                phase: true,
-                ..Pair::default()
-            };
-            self.queues[1] = Pair::default();
+            self.queues = [self.registers.admin_queues(), QueuePair::default()];
         }
     }
 
-    fn ring(&mut self, dma: &DmaMemory, offset: u64, value: u64) {
-        let stride = 4u64 << (self.capabilities >> 32 & 0xf);
-        assert!(offset.is_multiple_of(stride), "not a doorbell");
-        let (queue, is_head) = ((offset / stride / 2) as usize, offset / stride % 2 == 1);
+    fn ring(&mut self, dma: &DmaMemory, queue: usize, tail: u64) {
         let can_run = self.ready && !self.is_cut && !self.is_absent;
-        if is_head || !can_run || !self.queues[queue].is_whole() {
+        if !can_run || !self.queues[queue].is_whole() {
             return;
         }
-        let pair = &mut self.queues[queue];
-        assert!(value < pair.entries, "a tail beyond its queue");
-        while pair.fetched != value {
-            let at = pair.submissions + pair.fetched * 64;
-            pair.fetched = (pair.fetched + 1) % pair.entries;
-            let entry = std::array::from_fn(|word| dma.load(at + 8 * word as u64));
-            let answered = self
-                .answered
-                .iter()
-                .position(|id| *id == identifier(&entry));
+        while let Some(entry) = self.queues[queue].fetch(dma, tail) {
+            let id = identifier(&entry);
+            let answered = self.answered.iter().position(|known| *known == id);
             match answered.filter(|_| queue == 1) {
                 Some(place) => drop(self.answered.swap_remove(place)),
                 None => self.pending.push((queue, entry)),
@@ -317,7 +267,7 @@ impl State<'_> {
         }
     }
 
-    fn complete(&mut self, dma: &DmaMemory, queue: usize, entry: &[u64; 8]) {
+    fn complete(&mut self, dma: &DmaMemory, queue: usize, entry: &Command) {
         let id = identifier(entry);
         let mut word = (queue as u64) << 16 | id << 32;
         if self.lies(8) {
@@ -341,12 +291,9 @@ impl State<'_> {
     /// driver can know.
     fn post(&mut self, dma: &DmaMemory, queue: usize, word: u64, is_new: bool) {
         let pair = &mut self.queues[queue];
-        let phase = u64::from(pair.phase == is_new);
-        let word = word & !(1 << 48) | phase << 48;
-        dma.store(pair.completions + 16 * pair.posted + 8, word);
+        pair.put(dma, word, is_new);
         if is_new {
-            pair.posted = (pair.posted + 1) % pair.entries;
-            pair.phase ^= pair.posted == 0;
+            pair.advance();
         }
         // Even an old phase may look new to a driver that was overrun.
         let id = word >> 32 & 0xffff;
@@ -359,25 +306,12 @@ impl State<'_> {
     }
 
     /// Does what a command says; the status.
-    fn execute(&mut self, dma: &DmaMemory, queue: usize, entry: &[u64; 8]) -> u16 {
+    fn execute(&mut self, dma: &DmaMemory, queue: usize, entry: &Command) -> u16 {
         let (opcode, data) = (entry[0] as u8, entry[3]);
         match (queue, opcode) {
             (0, 0x06) => self.identify(dma, data, entry[5] as u8),
             (0, 0x09) => return 0x00d,
-            (0, 0x05 | 0x01) => {
-                let entries = (entry[5] >> 16 & 0xffff) + 1;
-                assert!(
-                    entries <= (self.capabilities & 0xffff) + 1,
-                    "a queue too long"
-                );
-                let pair = &mut self.queues[1];
-                (pair.entries, pair.phase) = (entries, true);
-                *(if opcode == 0x05 {
-                    &mut pair.completions
-                } else {
-                    &mut pair.submissions
-                }) = data;
-            }
+            (0, 0x05 | 0x01) => self.queues[1].create(entry, self.registers.capabilities),
             (0, _) => return 0x001,
             (_, 0) => {}
             _ => {
@@ -424,11 +358,6 @@ impl State<'_> {
     }
 }
 
-/// A command's identifier.
-fn identifier(entry: &[u64; 8]) -> u64 {
-    entry[0] >> 16 & 0xffff
-}
-
 /// What a read leaves in the first word of a page: where on the medium it is.
 #[must_use]
 pub fn stamp(byte: u64) -> u64 {
@@ -437,7 +366,7 @@ pub fn stamp(byte: u64) -> u64 {
 
 /// Reads or writes each page that the entry names, where a block has one of the lengths
 /// `told`, as powers of two.
-fn move_data(dma: &DmaMemory, entry: &[u64; 8], told: RangeInclusive<u32>) {
+fn move_data(dma: &DmaMemory, entry: &Command, told: RangeInclusive<u32>) {
     let blocks = (entry[6] & 0xffff) + 1;
     let mut pages = told.map(|shift| (blocks << shift).div_ceil(PAGE_BYTES));
     let is_scattered = entry[0] >> 14 & 0b11 == 1;

@@ -19,6 +19,12 @@ mod controller;
 mod device;
 mod engine;
 mod error;
+#[cfg(any(test, feature = "fake"))]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "halves are meant, and indices are small"
+)]
+pub mod fake;
 mod identify;
 mod medium;
 mod memory;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
+use poorwill_medium::nvme::fake::{Command, DeviceMemory, FakeRegisters, QueuePair};
 use poorwill_medium::pci::model::MSI_X;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -41,27 +42,25 @@ const INVALID_VECTOR: u32 = 0x108;
 /// What Identify writes, and what is read of a block that was never written.
 pub(super) const IDENTITY: u64 = 0x1d;
 
-#[derive(Clone, Debug)]
-struct Queue {
-    addresses: [u64; 2],
-    entries: [u32; 2],
-    vector: u32,
-    head: u32,
-    tail: u32,
-    phase: u32,
+/// The memory of a board, as the controller reaches it.
+struct Bus<'b>(&'b Board);
+
+impl DeviceMemory for Bus<'_> {
+    fn load(&self, address: u64) -> u64 {
+        let mut word = [0; 8];
+        self.0.dma_read(FUNCTION, address, &mut word);
+        u64::from_le_bytes(word)
+    }
+
+    fn store(&self, address: u64, value: u64) {
+        self.0.dma_write(FUNCTION, address, &value.to_le_bytes());
+    }
 }
 
-impl Queue {
-    fn new(addresses: [u64; 2], entries: [u32; 2], vector: u32) -> Self {
-        Queue {
-            addresses,
-            entries,
-            vector,
-            head: 0,
-            tail: 0,
-            phase: 1,
-        }
-    }
+#[derive(Clone, Debug)]
+struct Queue {
+    pair: QueuePair,
+    vector: u32,
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +68,8 @@ pub(super) struct Model {
     registers: BTreeMap<u64, u32>,
     table: Vec<u32>,
     queues: BTreeMap<u32, Queue>,
-    created: BTreeMap<u32, (u64, u32, u32)>,
+    /// Completion queues, and the vector of each.
+    created: BTreeMap<u32, (QueuePair, u32)>,
     /// Identifiers of pending requests for events.
     pub(super) requests: Vec<u32>,
     /// Blocks, as they are without power, and what a cache holds of them.
@@ -93,10 +93,6 @@ pub(super) struct Model {
 impl Model {
     fn get(&self, register: u64) -> u32 {
         self.registers.get(&register).copied().unwrap_or(0)
-    }
-
-    fn get64(&self, register: u64) -> u64 {
-        u64::from(self.get(register + 4)) << 32 | u64::from(self.get(register))
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -130,10 +126,12 @@ impl Model {
             self.registers.insert(CSTS, status);
         }
         if value & ENABLE != 0 && was & ENABLE == 0 {
-            let sizes = self.get(AQA);
-            let entries = [sizes & 0xfff, sizes >> 16].map(|last| last + 1);
-            let addresses = [self.get64(ASQ), self.get64(ACQ)];
-            self.queues.insert(0, Queue::new(addresses, entries, 0));
+            let registers = FakeRegisters {
+                admin: [0, 4, 8, 12, 16].map(|at| self.get(AQA + at)),
+                ..FakeRegisters::NEW
+            };
+            let pair = registers.admin_queues();
+            self.queues.insert(0, Queue { pair, vector: 0 });
         }
     }
 
@@ -141,21 +139,15 @@ impl Model {
         if let Some(at) = self.buffered(id) {
             board.dma_read(FUNCTION, at, tail.as_mut_bytes());
         }
-        while let Some(queue) = self.queues.get_mut(&id) {
-            assert!(tail < queue.entries[0], "no such tail");
-            if queue.head == tail {
-                return;
-            }
-            let mut command = [0_u32; 16];
-            let at = queue.addresses[0] + 64 * u64::from(queue.head);
-            queue.head = (queue.head + 1) % queue.entries[0];
-            board.dma_read(FUNCTION, at, command.as_mut_bytes());
+        let next = |queue: &mut Queue| queue.pair.fetch(&Bus(board), tail.into());
+        while let Some(words) = self.queues.get_mut(&id).and_then(next) {
+            let command: [u32; 16] = zerocopy::transmute!(words);
             let opcode = command[0] & 0xff;
             if self.stuck_opcode == Some(opcode) {
                 continue;
             }
             let status = if id == 0 {
-                self.admin(board, &command)
+                self.admin(board, &words, &command)
             } else {
                 Some(self.io(board, &command))
             };
@@ -189,9 +181,9 @@ impl Model {
         Some(buffer + 8 * u64::from(id))
     }
 
-    fn admin(&mut self, board: &Board, command: &[u32; 16]) -> Option<u32> {
+    fn admin(&mut self, board: &Board, words: &Command, command: &[u32; 16]) -> Option<u32> {
         let address = u64::from(command[7]) << 32 | u64::from(command[6]);
-        let (id, entries) = (command[10] & 0xffff, (command[10] >> 16) + 1);
+        let id = command[10] & 0xffff;
         match command[0] & 0xff {
             IDENTIFY => board.dma_write(FUNCTION, address, IDENTITY.as_bytes()),
             SET_FEATURES => {}
@@ -201,16 +193,17 @@ impl Model {
                 if vector > 0 && !has_messages {
                     return Some(INVALID_VECTOR);
                 }
-                self.created.insert(id, (address, entries, vector));
+                let mut pair = QueuePair::default();
+                pair.create(words, u64::MAX);
+                self.created.insert(id, (pair, vector));
             }
             CREATE_SQ => {
-                let Some((completions, results, vector)) =
-                    self.created.get(&(command[11] >> 16)).copied()
-                else {
+                let created = self.created.get(&(command[11] >> 16));
+                let Some((mut pair, vector)) = created.copied() else {
                     return Some(INVALID_QUEUE);
                 };
-                let queue = Queue::new([address, completions], [entries, results], vector);
-                self.queues.insert(id, queue);
+                pair.create(words, u64::MAX);
+                self.queues.insert(id, Queue { pair, vector });
             }
             DOORBELL_BUFFERS => {
                 self.buffer = Some(address);
@@ -218,7 +211,7 @@ impl Model {
                 for id in self.queues.keys().filter(|id| **id > 0) {
                     let queue = &self.queues[id];
                     let at = address + 8 * u64::from(*id);
-                    board.dma_write(FUNCTION, at, [queue.head, 0].as_bytes());
+                    board.dma_write(FUNCTION, at, queue.pair.head.as_bytes());
                 }
             }
             EVENT_REQUEST => {
@@ -257,20 +250,14 @@ impl Model {
             seen
         });
         let queue = self.queues.get_mut(&id).unwrap();
-        if seen == Some((queue.tail + 1) % queue.entries[1]) {
+        if seen.map(u64::from) == Some(queue.pair.next_tail()) {
             // There is no room: this one is lost, as the model tries no more.
             return;
         }
-        let entry = [
-            0,
-            0,
-            queue.head | id << 16,
-            status << 17 | queue.phase << 16 | command,
-        ];
-        let at = queue.addresses[1] + 16 * u64::from(queue.tail);
-        board.dma_write(FUNCTION, at, entry.as_bytes());
-        queue.tail = (queue.tail + 1) % queue.entries[1];
-        queue.phase ^= u32::from(queue.tail == 0);
+        let [from, to] = [u64::from(id) << 16, u64::from(command) << 32];
+        let word = queue.pair.head | from | to | u64::from(status) << 49;
+        queue.pair.put(&Bus(board), word, true);
+        queue.pair.advance();
         let vector = queue.vector as usize;
         if message_control(board) & 1 << 30 == 0 {
             board.interrupt(FUNCTION, &self.table, vector);

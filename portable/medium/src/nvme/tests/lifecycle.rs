@@ -51,7 +51,7 @@ fn lists_namespaces_and_refuses_strange_formats() {
 #[test]
 fn lists_namespaces_of_a_version_without_a_list() {
     let model = Model::new(Disk::new(vec![Space::new(1, 9, 8), Space::new(3, 9, 8)]));
-    model.with(|state| state.version = 0x0001_0000);
+    model.with(|state| state.registers.version = 0x0001_0000);
     let mut memory = queue_memory();
     let controller = start(&model, &mut memory).unwrap();
     let blocks: Vec<u64> = controller
@@ -94,6 +94,7 @@ fn refuses_a_list_of_namespaces_that_goes_back() {
 fn gives_a_controller_back_as_it_found_it() {
     const ENABLED: u32 = 0x0046_0001;
     const SHUT_DOWN: u32 = ENABLED | 1 << 14;
+    const ADMIN: [u32; 5] = [0x001f_001f, 0x8123_4000, 0, 0x8123_5000, 1];
     // Configuration, status, and what is left of the configuration.
     let states = [
         (0, 0, 0),
@@ -108,20 +109,15 @@ fn gives_a_controller_back_as_it_found_it() {
         for how in [Stop::Handover, Stop::PowerOff] {
             let model = simple(8);
             model.with(|state| {
-                state.configuration = configuration;
+                state.registers.configuration = configuration;
                 state.status = status;
-                state.admin_entries = 0x001f_001f;
-                state.admin_submissions = 0x8123_4000;
-                state.admin_completions = 0x1_8123_5000;
-                state.masked = 0xf0;
+                state.registers.admin = ADMIN;
+                state.registers.masked = 0xf0;
             });
             let mut memory = queue_memory();
             start(&model, &mut memory).unwrap().stop(how).unwrap();
             let registers = model.registers();
-            assert_eq!(
-                registers,
-                (left, 0x001f_001f, 0x8123_4000, 0x1_8123_5000, 0xf0)
-            );
+            assert_eq!(registers, (left, ADMIN, 0xf0));
             assert_eq!(model.with(|state| state.status & 1), 0);
         }
     }
@@ -131,7 +127,7 @@ fn gives_a_controller_back_as_it_found_it() {
 fn lets_a_shutdown_end_before_it_starts_anew() {
     let model = simple(8);
     model.with(|state| {
-        (state.configuration, state.status) = (0x0046_4001, 0b0101);
+        (state.registers.configuration, state.status) = (0x0046_4001, 0b0101);
         state.shut_down_at = 3_000;
     });
     let mut memory = queue_memory();
@@ -147,7 +143,7 @@ fn a_dropped_controller_is_stopped() {
     let model = simple(8);
     let mut memory = queue_memory();
     drop(start(&model, &mut memory).unwrap());
-    assert_eq!(model.registers(), (0, 0, 0, 0, 0));
+    assert_eq!(model.registers(), (0, [0; 5], 0));
     assert_eq!(model.with(|state| state.status), 0);
 }
 
@@ -190,7 +186,7 @@ fn refuses_what_it_cannot_drive() {
     ];
     for (capabilities, length, what) in cases {
         let model = simple(8);
-        model.with(|state| (state.capabilities, state.length) = (capabilities, length));
+        model.with(|state| (state.registers.capabilities, state.length) = (capabilities, length));
         assert_eq!(
             start(&model, &mut queue_memory()).err(),
             Some(NvmeError::Unsupported(what))
@@ -207,7 +203,7 @@ fn refuses_registers_that_end_before_the_doorbells() {
     ] {
         let model = simple(8);
         model.with(|state| {
-            state.capabilities |= stride << 32;
+            state.registers.capabilities |= stride << 32;
             state.length = length;
         });
         let error = NvmeError::Registers {
@@ -245,11 +241,7 @@ fn every_start_that_fails_says_why_and_ends() {
             Some(error),
             "{fault:?}"
         );
-        assert_eq!(
-            model.registers(),
-            (0, 0, 0, 0, 0),
-            "{fault:?} leaves traces"
-        );
+        assert_eq!(model.registers(), (0, [0; 5], 0), "{fault:?} leaves traces");
         assert!(!model.with(|state| state.is_cut));
     }
 }
@@ -259,7 +251,7 @@ fn cuts_off_a_controller_that_does_not_stop() {
     let model = simple(8);
     model.with(|state| {
         state.fault = Fault::NeverStops;
-        (state.configuration, state.status) = (0x0046_0001, 1);
+        (state.registers.configuration, state.status) = (0x0046_0001, 1);
     });
     assert_eq!(
         start(&model, &mut queue_memory()).err(),

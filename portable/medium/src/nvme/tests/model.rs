@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::disk::{Disk, Outcome};
-use super::memory::{load, store};
+use super::memory::Exposed;
 use crate::Clock;
 use crate::nvme::Registers;
+use crate::nvme::fake::{Command, FakeRegisters, QueuePair, Written, identifier};
 
 /// What the controller does wrong, or late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +50,8 @@ pub(super) struct Model(RefCell<State>);
 /// Registers and queues.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) capabilities: u64,
-    pub(super) version: u32,
-    pub(super) masked: u32,
-    pub(super) configuration: u32,
+    pub(super) registers: FakeRegisters,
     pub(super) status: u32,
-    pub(super) admin_entries: u32,
-    pub(super) admin_submissions: u64,
-    pub(super) admin_completions: u64,
     pub(super) length: u64,
     pub(super) fault: Fault,
     pub(super) disk: Disk,
@@ -69,38 +64,21 @@ pub(super) struct State {
     /// When a shutdown that is under way ends.
     pub(super) shut_down_at: u64,
     now: u64,
-    queues: [Pair; 2],
+    queues: [QueuePair; 2],
+    /// Completions that the driver has seen, of each queue.
+    taken: [u64; 2],
     /// Fetched and not executed: queue, number, entry, when it is due.
-    pending: Vec<(usize, usize, [u64; 8], u64)>,
+    pending: Vec<(usize, usize, Command, u64)>,
     /// Executed and not posted.
     done: VecDeque<(usize, u64, bool)>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Pair {
-    submissions: u64,
-    completions: u64,
-    entries: u64,
-    completion_entries: u64,
-    fetched: u64,
-    posted: u64,
-    taken: u64,
-    phase: bool,
-}
-
 impl Model {
-    /// An untouched controller of version 1.4 with a disk: queues of up to
-    /// 2048 entries, 7.5 s to get ready.
+    /// An untouched controller with a disk.
     pub(super) fn new(disk: Disk) -> Self {
         Model(RefCell::new(State {
-            capabilities: 0x0000_0020_0f01_07ff,
-            version: 0x0001_0400,
-            masked: 0,
-            configuration: 0,
+            registers: FakeRegisters::NEW,
             status: 0,
-            admin_entries: 0,
-            admin_submissions: 0,
-            admin_completions: 0,
             length: 0x4000,
             fault: Fault::None,
             disk,
@@ -110,7 +88,8 @@ impl Model {
             random: 1,
             shut_down_at: u64::MAX,
             now: 0,
-            queues: [Pair::default(); 2],
+            queues: [QueuePair::default(); 2],
+            taken: [0; 2],
             pending: Vec::new(),
             done: VecDeque::new(),
         }))
@@ -121,15 +100,15 @@ impl Model {
     }
 
     /// The registers that are to be put back.
-    pub(super) fn registers(&self) -> (u32, u32, u64, u64, u32) {
+    pub(super) fn registers(&self) -> (u32, [u32; 5], u32) {
         self.with(|state| {
-            (
-                state.configuration,
-                state.admin_entries,
-                state.admin_submissions,
-                state.admin_completions,
-                state.masked,
-            )
+            let FakeRegisters {
+                configuration,
+                admin,
+                masked,
+                ..
+            } = state.registers;
+            (configuration, admin, masked)
         })
     }
 }
@@ -172,64 +151,34 @@ impl Registers for Model {
     }
 }
 
-fn half(value: u64, upper: bool) -> u32 {
-    (value >> if upper { 32 } else { 0 }) as u32
-}
-
-fn put_half(value: &mut u64, upper: bool, half: u32) {
-    let shift = if upper { 32 } else { 0 };
-    *value = *value & !(0xffff_ffff << shift) | u64::from(half) << shift;
-}
-
 impl State {
     /// Whether the device has nothing to do.
     pub(super) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.done.is_empty()
     }
 
-    fn read(&mut self, offset: u64) -> u32 {
-        if self.fault == Fault::Absent {
-            return u32::MAX;
-        }
-        match offset {
-            0x00 | 0x04 => half(self.capabilities, offset == 4),
-            0x08 => self.version,
-            0x0c | 0x10 => self.masked,
-            0x14 => self.configuration,
-            0x1c => self.status,
-            0x24 => self.admin_entries,
-            0x28 | 0x2c => half(self.admin_submissions, offset == 0x2c),
-            0x30 | 0x34 => half(self.admin_completions, offset == 0x34),
-            _ => panic!("register {offset:#x} was read"),
+    fn read(&self, offset: u64) -> u32 {
+        match self.fault {
+            Fault::Absent => u32::MAX,
+            _ => self.registers.read(offset, self.status),
         }
     }
 
     fn write(&mut self, offset: u64, value: u32) {
-        let enabled = self.configuration & 1 == 1;
-        match offset {
-            0x0c => self.masked |= value,
-            0x10 => self.masked &= !value,
-            0x14 => self.configure(value),
-            0x24..=0x34 => {
-                assert!(
-                    !enabled,
-                    "an admin queue register was changed while enabled"
-                );
-                match offset {
-                    0x24 => self.admin_entries = value,
-                    0x28 | 0x2c => put_half(&mut self.admin_submissions, offset == 0x2c, value),
-                    0x30 | 0x34 => put_half(&mut self.admin_completions, offset == 0x34, value),
-                    _ => panic!("register {offset:#x} was written"),
-                }
-            }
-            0x1000.. => self.ring(offset - 0x1000, value),
-            _ => panic!("register {offset:#x} was written"),
+        match self.registers.write(offset, value) {
+            Written::Mask => {}
+            Written::Admin => assert_eq!(
+                self.registers.configuration & 1,
+                0,
+                "an admin queue register was changed while enabled"
+            ),
+            Written::Configuration(before) => self.configure(before, value),
+            Written::Tail(queue) => self.ring(queue, false, value),
+            Written::Head(queue) => self.ring(queue, true, value),
         }
     }
 
-    fn configure(&mut self, value: u32) {
-        let before = self.configuration;
-        self.configuration = value;
+    fn configure(&mut self, before: u32, value: u32) {
         let shuts_down = value >> 14 & 3 != 0 && before >> 14 & 3 == 0;
         if shuts_down && self.fault != Fault::NeverShutsDown {
             self.status = self.status & !0b1100 | 0b1000;
@@ -248,16 +197,13 @@ impl State {
             Fault::FailsWhenEnabled => self.status |= 2,
             _ => self.status |= 1,
         }
-        assert_eq!(self.configuration, 0x0046_0001, "entry sizes and pages");
-        assert_eq!((self.admin_submissions | self.admin_completions) % 4096, 0);
-        self.queues[0] = Pair {
-            submissions: self.admin_submissions,
-            completions: self.admin_completions,
-            entries: u64::from(self.admin_entries & 0xfff) + 1,
-            completion_entries: u64::from(self.admin_entries >> 16 & 0xfff) + 1,
-            phase: true,
-            ..Pair::default()
-        };
+        assert_eq!(
+            self.registers.configuration, 0x0046_0001,
+            "entry sizes and pages"
+        );
+        let [submissions, completions] = self.registers.admin_addresses();
+        assert_eq!((submissions | completions) % 4096, 0);
+        self.queues[0] = self.registers.admin_queues();
     }
 
     fn reset(&mut self) {
@@ -267,16 +213,13 @@ impl State {
             "disabled in the middle of a shutdown"
         );
         self.status = 0;
-        self.queues = [Pair::default(); 2];
+        self.queues = [QueuePair::default(); 2];
+        self.taken = [0; 2];
         self.pending.clear();
         self.done.clear();
     }
 
-    fn ring(&mut self, offset: u64, value: u32) {
-        let stride = 4u64 << (self.capabilities >> 32 & 0xf);
-        assert_eq!(offset % stride, 0, "not a doorbell");
-        let queue = (offset / stride / 2) as usize;
-        let is_head = offset / stride % 2 == 1;
+    fn ring(&mut self, queue: usize, is_head: bool, value: u32) {
         if self.status & 1 == 0 {
             return;
         }
@@ -284,28 +227,12 @@ impl State {
             self.doorbells[usize::from(is_head)] += 1;
         }
         let value = u64::from(value);
-        let pair = &mut self.queues[queue];
-        assert!(
-            value
-                < if is_head {
-                    pair.completion_entries
-                } else {
-                    pair.entries
-                }
-        );
         if is_head {
-            pair.taken = value;
-        } else {
-            self.fetch(queue, value);
+            assert!(value < self.queues[queue].entries[1]);
+            self.taken[queue] = value;
+            return;
         }
-    }
-
-    fn fetch(&mut self, queue: usize, tail: u64) {
-        while self.queues[queue].fetched != tail {
-            let pair = &mut self.queues[queue];
-            let at = pair.submissions + pair.fetched * 64;
-            pair.fetched = (pair.fetched + 1) % pair.entries;
-            let entry = std::array::from_fn(|word| load(at + 8 * word as u64));
+        while let Some(entry) = self.queues[queue].fetch(&Exposed, value) {
             let number = self.commands;
             self.commands += queue;
             let delay = match self.fault {
@@ -335,7 +262,7 @@ impl State {
         self.post();
     }
 
-    fn execute(&mut self, queue: usize, number: usize, entry: &[u64; 8]) {
+    fn execute(&mut self, queue: usize, number: usize, entry: &Command) {
         let opcode = entry[0] as u8;
         let outcome = match (queue, self.fault) {
             (0, Fault::AdminStall(stalled)) if stalled == opcode => return,
@@ -345,7 +272,7 @@ impl State {
             _ => self.disk.execute(opcode, entry),
         };
         let status = outcome.err().unwrap_or(0);
-        let mut id = entry[0] >> 16 & 0xffff;
+        let mut id = identifier(entry);
         let mut from = queue as u64;
         match self.fault {
             Fault::AdminWrongId if queue == 0 => id ^= 1,
@@ -365,43 +292,29 @@ impl State {
     fn post(&mut self) {
         while let Some(&(queue, word, stale)) = self.done.front() {
             let pair = &mut self.queues[queue];
-            let next = (pair.posted + 1) % pair.completion_entries;
-            if next == pair.taken {
+            if pair.next_tail() == self.taken[queue] {
                 return;
             }
-            let phase = u64::from(pair.phase != stale);
-            store(pair.completions + 16 * pair.posted + 8, word | phase << 48);
-            pair.posted = next;
-            pair.phase ^= next == 0;
+            pair.put(&Exposed, word, !stale);
+            pair.advance();
             self.done.pop_front();
         }
     }
 
-    fn administer(&mut self, opcode: u8, entry: &[u64; 8]) -> Outcome {
+    fn administer(&mut self, opcode: u8, entry: &Command) -> Outcome {
         let (data, low, high) = (entry[3], entry[5], entry[5] >> 32);
-        let entries = (low >> 16 & 0xffff) + 1;
-        let most = (self.capabilities & 0xffff) + 1;
         match opcode {
             0x06 => self.disk.identify(data, low as u8, (entry[0] >> 32) as u32),
             // Number of queues: this controller knows it anyhow.
             0x09 => Err(0x00d),
             0x05 | 0x01 => {
                 assert_eq!((low & 0xffff, data % 4096, high & 1), (1, 0, 1));
-                assert!(
-                    entries <= most,
-                    "{entries} entries where {most} are the most"
-                );
-                let pair = &mut self.queues[1];
                 if opcode == 0x05 {
                     assert_eq!(high & 2, 0, "interrupts are on");
-                    pair.completions = data;
-                    pair.completion_entries = entries;
-                    pair.phase = true;
                 } else {
                     assert_eq!(high >> 16, 1, "another completion queue");
-                    pair.submissions = data;
-                    pair.entries = entries;
                 }
+                self.queues[1].create(entry, self.registers.capabilities);
                 Ok(())
             }
             _ => Err(0x001),

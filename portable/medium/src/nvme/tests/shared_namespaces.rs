@@ -21,7 +21,7 @@ fn said_by(
     change(&mut disk, &mut space, &mut version);
     disk.namespaces.push(space);
     let model = Model::new(disk);
-    model.with(|state| state.version = version);
+    model.with(|state| state.registers.version = version);
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
     controller.shared_namespace(1).unwrap()

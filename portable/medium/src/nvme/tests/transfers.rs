@@ -15,7 +15,8 @@ fn model(block_shift: u32, exponent: u8, queue: u64, stride: u64, seed: u64) -> 
     disk.exponent = exponent;
     let model = Model::new(disk);
     model.with(|state| {
-        state.capabilities = state.capabilities & !0xffff | queue | stride << 32;
+        state.registers.capabilities =
+            state.registers.capabilities & !0xffff | queue | stride << 32;
         state.random = seed;
     });
     model
