@@ -67,18 +67,23 @@ pub(crate) trait Keep {
     fn let_out(&self, _store: Store, _state: &Self::State<'_>) {}
 }
 
-/// Makes an owner's list: a value that implements [`Keep`], its type, and the type of its state. An
-/// entry is a line: its stores, its name, its type and its value. Each step runs in the list's
-/// order.
+/// Makes an owner's list: a type that implements [`Keep`], and the type of its state. `of` makes
+/// the list of a domain from the domain's index; the machine's list has index 0. The lists of two
+/// domains do not clash: each list's sections are numbered in its domain. An entry is a line: its
+/// stores, its name, its type and its value. Each step runs in the list's order.
 macro_rules! kept {
     (
-        $(#[$doc:meta])* static $NAME:ident: $Owner:ident, $State:ident;
+        $(#[$doc:meta])* struct $Owner:ident of $domain:ident, $State:ident;
         $($($store:ident)|+ => $entry:ident: $Type:ty = $value:expr;)*
     ) => {
         $(#[$doc])*
-        pub(crate) static $NAME: $Owner = $Owner { $($entry: $value,)* };
+        pub(crate) struct $Owner { domain: u8, $($entry: &'static $Type,)* }
 
-        pub(crate) struct $Owner { $($entry: &'static $Type,)* }
+        impl $Owner {
+            pub(crate) const fn of($domain: u8) -> Self {
+                $Owner { domain: $domain, $($entry: $value,)* }
+            }
+        }
 
         #[derive(Debug, Default)]
         pub(crate) struct $State<'a> {
@@ -99,10 +104,12 @@ macro_rules! kept {
                 type State<'a> = $State<'a>;
 
                 fn save(&self, by: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-                    $(if matches!(by.store, $(Store::$store)|+) {
-                        Keep::save(self.$entry, by, into)?;
-                    })*
-                    Ok(())
+                    into.in_domain(self.domain, |into| {
+                        $(if matches!(by.store, $(Store::$store)|+) {
+                            Keep::save(self.$entry, by, into)?;
+                        })*
+                        Ok(())
+                    })
                 }
 
                 fn check<'a>(
@@ -110,11 +117,13 @@ macro_rules! kept {
                     store: Store,
                     sections: &mut StateSections<'a>,
                 ) -> Result<$State<'a>, StateError> {
-                    let mut state = $State::default();
-                    $(if matches!(store, $(Store::$store)|+) {
-                        state.$entry = Keep::check(self.$entry, store, sections)?;
-                    })*
-                    Ok(state)
+                    sections.in_domain(self.domain, |sections| {
+                        let mut state = $State::default();
+                        $(if matches!(store, $(Store::$store)|+) {
+                            state.$entry = Keep::check(self.$entry, store, sections)?;
+                        })*
+                        Ok(state)
+                    })
                 }
 
                 fn put_back(&self, store: Store, state: &$State<'_>) {

@@ -19,12 +19,14 @@ use crate::platform::{platform, pmp};
 
 kept! {
     /// The values in the running OS's device tree.
-    static OS: Os, OsState;
+    struct Os of _domain, OsState;
     // An image has the log's address in the section with the log's text.
     Record => log: Told<ToldLog> = &LOG;
     Image | Record => boot: Told<Report> = &BOOT;
     Image | Record => cut: Told<ToldStatus> = &CUT;
 }
+
+pub(crate) static OS: Os = Os::of(0);
 
 static LOG: Told<ToldLog> = Told::nothing();
 static BOOT: Told<Report> = Told::nothing();

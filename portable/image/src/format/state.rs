@@ -1,3 +1,5 @@
+use core::mem;
+
 use arrayvec::ArrayVec;
 use poorwill_memory::{PAGE_BYTES, Page};
 use thiserror::Error;
@@ -21,6 +23,15 @@ const ALIGN: usize = 8;
 /// The most sections of a machine's state: more than its harts, controllers and devices
 /// need.
 pub const MAX_STATE_SECTIONS: usize = 64;
+
+/// The numbers that one owner's sections have in each domain. The machine has those of domain 0.
+const DOMAIN_NUMBERS: u16 = 256;
+
+/// The number, among all sections of an owner, of one of a domain's.
+fn number_in(domain: u8, number: u16) -> u16 {
+    debug_assert!(domain == 0 || number < DOMAIN_NUMBERS);
+    u16::from(domain) * DOMAIN_NUMBERS + number
+}
 
 /// The reason why a section cannot be written, or a state cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -68,6 +79,7 @@ pub enum StateError {
 pub struct StateWriter<'a> {
     bytes: &'a mut [u8],
     used: usize,
+    domain: u8,
 }
 
 impl<'a> StateWriter<'a> {
@@ -75,10 +87,23 @@ impl<'a> StateWriter<'a> {
     pub fn new(pages: &'a mut [Page]) -> Self {
         let bytes = pages.as_mut_bytes();
         bytes.fill(0);
-        StateWriter { bytes, used: 0 }
+        StateWriter {
+            bytes,
+            used: 0,
+            domain: 0,
+        }
     }
 
-    /// Appends a section with its owner, its number among the owner's sections, the
+    /// Does `job`, whose sections are those of the domain with this index. An owner numbers its
+    /// sections below 256 in each domain but the first.
+    pub fn in_domain<R>(&mut self, domain: u8, job: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = mem::replace(&mut self.domain, domain);
+        let result = job(self);
+        self.domain = outer;
+        result
+    }
+
+    /// Appends a section with its owner, its number among the owner's sections in this domain, the
     /// version of its layout, and its payload.
     ///
     /// # Errors
@@ -107,7 +132,7 @@ impl<'a> StateWriter<'a> {
         let head = Head {
             owner,
             version,
-            number,
+            number: number_in(self.domain, number),
             payload_bytes: payload.len() as u64,
         };
         let room = &mut self.bytes[self.used..self.used + needed];
@@ -121,9 +146,9 @@ impl<'a> StateWriter<'a> {
     /// [ends](SectionWriter::end).
     pub fn begin(&mut self, owner: u32, number: u16, version: u16) -> SectionWriter<'_, 'a> {
         SectionWriter {
-            state: self,
             owner,
-            number,
+            number: number_in(self.domain, number),
+            state: self,
             version,
             length: 0,
         }
@@ -200,7 +225,7 @@ impl SectionWriter<'_, '_> {
 pub struct StateSection<'a> {
     /// A number that identifies the part of the firmware that wrote it.
     pub owner: u32,
-    /// Its number among the owner's sections.
+    /// Its number among the owner's sections, in all domains.
     pub number: u16,
     /// The version of its layout.
     pub version: u16,
@@ -240,6 +265,7 @@ impl<'a> StateSection<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateSections<'a> {
     left: ArrayVec<StateSection<'a>, MAX_STATE_SECTIONS>,
+    domain: u8,
 }
 
 impl<'a> StateSections<'a> {
@@ -267,11 +293,21 @@ impl<'a> StateSections<'a> {
             left.try_push(section).map_err(|_| StateError::TooMany)?;
             used += taken;
         }
-        Ok(StateSections { left })
+        Ok(StateSections { left, domain: 0 })
     }
 
-    /// Takes the section with this owner and number; `None` if there is no such section.
+    /// Does `job`, which takes the sections of the domain with this index.
+    pub fn in_domain<R>(&mut self, domain: u8, job: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = mem::replace(&mut self.domain, domain);
+        let result = job(self);
+        self.domain = outer;
+        result
+    }
+
+    /// Takes the section with this owner and number in this domain; `None` if there is no such
+    /// section.
     pub fn take(&mut self, owner: u32, number: u16) -> Option<StateSection<'a>> {
+        let number = number_in(self.domain, number);
         let place = self
             .left
             .iter()
@@ -322,152 +358,4 @@ fn first(bytes: &[u8]) -> Option<(StateSection<'_>, usize)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use std::vec;
-    use std::vec::Vec;
-
-    use super::*;
-
-    proptest! {
-        /// All sections come back, each once, with any contents.
-        #[test]
-        fn sections_come_back(
-            sections in prop::collection::btree_map(
-                (any::<u32>(), any::<u16>()), (any::<u16>(), any::<Vec<u8>>()), 0..20,
-            ),
-        ) {
-            let mut pages = vec![Page([!0; 512]); 2];
-            let mut writer = StateWriter::new(&mut pages);
-            for ((owner, number), (version, payload)) in &sections {
-                writer.section(*owner, *number, *version, payload.as_slice()).unwrap();
-            }
-            let bytes = writer.finish();
-            let mut read = StateSections::parse(&pages, bytes).unwrap();
-            for ((owner, number), (version, payload)) in &sections {
-                let section = read.take(*owner, *number).unwrap();
-                prop_assert_eq!((section.version, section.payload), (*version, &payload[..]));
-                prop_assert_eq!(read.take(*owner, *number), None);
-            }
-            prop_assert!(read.left().is_empty());
-        }
-
-        /// It does not matter in which pieces a section is written.
-        #[test]
-        fn pieces_make_the_same_section(pieces in any::<Vec<Vec<u8>>>()) {
-            let write = |by_pieces: bool| {
-                let mut pages = vec![Page([!0; 512]); 1];
-                let mut writer = StateWriter::new(&mut pages);
-                let result = if by_pieces {
-                    let mut section = writer.begin(1, 2, 3);
-                    let pieces = pieces.iter().try_for_each(|piece| section.append(&piece[..]));
-                    pieces.and_then(|()| section.end())
-                } else {
-                    writer.section(1, 2, 3, &pieces.concat()[..])
-                };
-                let bytes = writer.finish();
-                let sections = StateSections::parse(&pages, bytes).unwrap();
-                let payload = sections.left().first().map(|section| section.payload.to_vec());
-                (result.is_ok(), payload, bytes)
-            };
-            prop_assert_eq!(write(true), write(false));
-        }
-
-        /// Small numbers, which are likely to make heads and lengths that fit.
-        #[test]
-        fn no_state_leads_astray(words in prop::collection::vec(0u64..40, 512), bytes in 0u64..=4096) {
-            let page = [Page(words.try_into().unwrap())];
-            if let Ok(sections) = StateSections::parse(&page, bytes) {
-                let total: usize = sections.left().iter()
-                    .map(|section| HEAD_BYTES + section.payload.len().next_multiple_of(ALIGN))
-                    .sum();
-                prop_assert_eq!(total as u64, bytes);
-            }
-        }
-    }
-
-    #[test]
-    fn a_section_that_does_not_fit_is_refused_whole() {
-        let mut pages = [Page::ZERO];
-        let mut writer = StateWriter::new(&mut pages);
-        writer.section(1, 0, 1, &[0u64; 500]).unwrap();
-        let error = StateError::NoRoom {
-            owner: 2,
-            needed: 88,
-            left: 80,
-        };
-        assert_eq!(writer.section(2, 0, 1, &[1u64; 9]), Err(error));
-        writer.section(3, 0, 1, &[1u64; 8]).unwrap();
-        assert_eq!(writer.finish(), 4096);
-        let sections = StateSections::parse(&pages, 4096).unwrap();
-        let owners: Vec<_> = sections
-            .left()
-            .iter()
-            .map(|section| section.owner)
-            .collect();
-        assert_eq!(owners, [1, 3]);
-    }
-
-    #[test]
-    fn a_section_that_is_there_twice_is_refused() {
-        let mut pages = [Page::ZERO];
-        let mut writer = StateWriter::new(&mut pages);
-        writer.section(1, 0, 1, &[0u64; 1]).unwrap();
-        writer.section(1, 1, 1, &[0u64; 1]).unwrap();
-        writer.section(1, 0, 2, &[0u64; 2]).unwrap();
-        let bytes = writer.finish();
-        let twice = StateError::Twice {
-            owner: 1,
-            number: 0,
-        };
-        assert_eq!(StateSections::parse(&pages, bytes), Err(twice));
-    }
-
-    #[test]
-    fn more_sections_than_there_is_room_for_are_refused() {
-        let mut pages = [Page::ZERO];
-        let mut writer = StateWriter::new(&mut pages);
-        for number in 0..65 {
-            writer.section(1, number, 1, &[0u64; 0]).unwrap();
-        }
-        let bytes = writer.finish();
-        let error = Err(StateError::TooMany);
-        assert_eq!(StateSections::parse(&pages, bytes), error);
-    }
-
-    #[test]
-    fn payloads_are_what_their_owner_takes_or_an_error() {
-        let section = StateSection {
-            owner: 5,
-            number: 0,
-            version: 3,
-            payload: &[0; 24],
-        };
-        assert!(section.read::<[u64]>(3).is_ok());
-        assert!(section.read::<[u64; 3]>(3).is_ok());
-        let error = StateError::Payload {
-            owner: 5,
-            version: 3,
-            found: 24,
-        };
-        assert_eq!(section.read::<[u64; 4]>(3), Err(error));
-        assert_eq!(section.read::<[u64; 3]>(4), Err(error));
-    }
-
-    #[test]
-    fn the_layout_of_a_section_is_pinned() {
-        let mut pages = [Page::ZERO];
-        let mut writer = StateWriter::new(&mut pages);
-        writer
-            .section(0x1234_5678, 0xdef0, 0x9abc, b"abcdefghi")
-            .unwrap();
-        assert_eq!(writer.finish(), 32);
-        let wanted = [
-            0xdef0_9abc_1234_5678,
-            9,
-            u64::from_le_bytes(*b"abcdefgh"),
-            u64::from(b'i'),
-        ];
-        assert_eq!(pages[0].0[..4], wanted);
-    }
-}
+mod tests;

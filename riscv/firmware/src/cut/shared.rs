@@ -24,7 +24,7 @@ use crate::report::{LogOfImage, OS, Os};
 
 kept! {
     /// The state of this machine, without its harts and PCI devices.
-    static MACHINE: Machine, MachineState;
+    struct Machine of _domain, MachineState;
     // The clock comes first: reading the time changes its state.
     Record => clock: KeptClock = &KeptClock;
     Record => head: HeadOfRecord = &HeadOfRecord;
@@ -39,6 +39,8 @@ kept! {
     Image => log: LogOfImage = &LogOfImage;
     Record => bus: Bus = &BUS;
 }
+
+pub(crate) static MACHINE: Machine = Machine::of(0);
 
 /// The memory of the device tree. A loader writes it again at each power-on.
 ///

@@ -197,12 +197,14 @@ pub(crate) fn unkept() -> impl Iterator<Item = &'static NodeName> {
 
 kept! {
     /// The state of the devices, without the clock.
-    static BUS: Bus, BusState;
+    struct Bus of _domain, BusState;
     Record => uarts: Uarts = &Uarts;
     Record => fw_cfgs: FwCfgs = &FwCfgs;
     Record => flash: FlashModes = &FlashModes;
     Record => virtio: VirtioPlaces = &VirtioPlaces;
 }
+
+pub(crate) static BUS: Bus = Bus::of(0);
 
 /// The UARTs in the tree's order, without the console. Their sections have numbers from 1.
 pub(crate) struct Uarts;
