@@ -94,8 +94,8 @@ impl Kind {
     ) -> Result<Stopping<M>, KeeperError> {
         Ok(match self {
             Kind::Nvme => Stopping::Nvme(nvme::begin(device, until)?),
-            Kind::Ahci => Stopping::Ahci(ahci::begin(device, until)?),
-            Kind::E1000e => Stopping::E1000e(e1000e::begin(device, until)?),
+            Kind::Ahci => Stopping::Ahci(ahci::begin(device)?),
+            Kind::E1000e => Stopping::E1000e(e1000e::begin(device)?),
         })
     }
 

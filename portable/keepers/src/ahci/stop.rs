@@ -22,10 +22,7 @@ pub(crate) struct Stopping<M: Machine> {
 /// # Errors
 ///
 /// [`KeeperError::State`] if the driver uses a feature that cannot be saved.
-pub(crate) fn begin<M: Machine>(
-    device: &Device<'_, M>,
-    _until: u64,
-) -> Result<Stopping<M>, KeeperError> {
+pub(crate) fn begin<M: Machine>(device: &Device<'_, M>) -> Result<Stopping<M>, KeeperError> {
     let hba = Hba::new(*device)?;
     let host_control = hba.read(GHC);
     let has_switching = hba.read(CAP) & CAP_FIS_SWITCHING != 0;

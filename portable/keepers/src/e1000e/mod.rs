@@ -61,10 +61,7 @@ pub(crate) struct Stopping<M: Machine> {
 }
 
 /// Stops receiving and sending.
-pub(crate) fn begin<M: Machine>(
-    device: &Device<'_, M>,
-    _until: u64,
-) -> Result<Stopping<M>, KeeperError> {
+pub(crate) fn begin<M: Machine>(device: &Device<'_, M>) -> Result<Stopping<M>, KeeperError> {
     let registers = device.window(BAR, 0, BAR_BYTES)?;
     let interrupts = registers.read32(IMS);
     registers.write32(IMC, u32::MAX);
