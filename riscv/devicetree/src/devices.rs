@@ -59,7 +59,11 @@ impl Syscon {
     }
 }
 
-fn find_by_phandle<'a>(node: FdtNode<'a>, wanted: u32, depth: u8) -> Option<FdtNode<'a>> {
+pub(crate) fn find_by_phandle<'a>(
+    node: FdtNode<'a>,
+    wanted: u32,
+    depth: u8,
+) -> Option<FdtNode<'a>> {
     if phandle(node) == Some(wanted) {
         return Some(node);
     }

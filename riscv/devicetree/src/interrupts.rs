@@ -190,6 +190,20 @@ impl ImsicLayout {
         (number >> self.hart_bits.min(31) == 0).then_some(number)
     }
 
+    /// Returns whether a message of this node's APLIC can go to the file at this address: some
+    /// number of a group, a hart and a guest forms it (AIA, section 3.6). The tree may have no such
+    /// hart.
+    #[must_use]
+    pub fn reaches(&self, file: u64) -> bool {
+        let field = |bits: u32, shift: u32| {
+            let numbers = (1_u64.checked_shl(bits).unwrap_or(0)).wrapping_sub(1);
+            numbers.checked_shl(shift).unwrap_or(0)
+        };
+        let harts = field(self.guest_bits + self.hart_bits.min(52), PAGE_BYTES.ilog2());
+        let numbers = harts | field(self.group_bits, self.group_shift);
+        (file ^ self.base) & !numbers == 0
+    }
+
     fn file_bytes(&self) -> u64 {
         PAGE_BYTES << self.guest_bits
     }
@@ -356,6 +370,13 @@ impl Interrupts {
         let machine = find(&self.machine_imsics, root.msi_parent);
         let os = find(&self.os_imsics, parent);
         Ok(machine.zip(os).map(|(machine, os)| [machine, os]))
+    }
+
+    /// The IMSIC node that takes the messages of an OS's domain.
+    #[must_use]
+    pub fn os_imsic_of(&self, domain: &Aplic) -> Option<&ImsicLayout> {
+        let phandle = domain.msi_parent.filter(|phandle| *phandle != 0)?;
+        self.os_imsics.iter().find(|node| node.phandle == phandle)
     }
 
     /// Returns whether a domain is a child of `root`, or a child's child, to this `depth`.

@@ -32,6 +32,7 @@ mod memory_controller;
 mod node;
 mod own_size;
 mod partition;
+mod pci_wiring;
 mod placement;
 mod power_fail;
 mod raw;
@@ -69,6 +70,7 @@ pub use partition::{
     MAX_SPANS, MemoryRegion, NextMode, Partition, PartitionError, PermissionFault, Permissions,
     RangeKind, Span,
 };
+pub use pci_wiring::{IntxSource, PciWiring};
 pub use placement::{PLACEMENT_RULE, place, range_bytes, tree_place};
 pub use power_fail::{PowerFail, PowerFailError, PowerFailInput};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};

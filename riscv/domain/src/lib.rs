@@ -1,11 +1,12 @@
 //! Domains of a machine: partitions of harts, memory and devices, each with an OS of its own. The
-//! four parts share only data:
+//! five parts share only data:
 //!
 //! - [`Domain`]: plain data;
 //! - [`FwDynamic`]: a previous boot stage's information about the next stage;
 //! - *claims*: an address or a hart in an SBI call is a claim until a method of its domain has
 //!   checked it. The method returns a value that nothing else makes ([`CodeAddress`],
 //!   [`ClaimedBytes`], [`HartSelection`], [`FenceRange`]), or a [`ClaimError`];
+//! - [`check`]: whether the domains of a partition can be fenced from each other on their machine;
 //! - [`pmp`], the *PMP plan*: the entries of physical memory protection that keep a domain within
 //!   its bounds. It is computed and counted before any entry is written.
 //!
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]
 
+pub mod check;
 mod claims;
 mod domain;
 mod fence_range;

@@ -1,0 +1,116 @@
+use dtoolkit::Node;
+use dtoolkit::fdt::FdtNode;
+use poorwill_medium::pci::Function;
+
+use crate::binding::Binding;
+use crate::blob::open;
+use crate::devices::find_by_phandle;
+use crate::node::{BUS_LEVELS, cell, cells, is_any, is_enabled};
+
+/// Cells of a PCI address, and of a pin.
+const ADDRESS_CELLS: usize = 3;
+const UNIT_CELLS: usize = ADDRESS_CELLS + 1;
+
+/// Maximum cells of an interrupt in the interrupt controller's binding, and of its address.
+const MAX_PARENT_CELLS: u32 = 8;
+
+/// Connections of the functions below a host bridge: INTx lines, and the IOMMU. It reads the tree
+/// at each question, since few ask.
+#[derive(Clone, Copy, Debug)]
+pub struct PciWiring<'t> {
+    root: FdtNode<'t>,
+    host: FdtNode<'t>,
+}
+
+/// An input of an interrupt controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntxSource {
+    /// Phandle of the controller.
+    pub controller: u32,
+    /// Number of the source.
+    pub source: u32,
+}
+
+impl<'t> PciWiring<'t> {
+    /// The wiring of the first host bridge with ECAM; `None` without one, or for a damaged tree.
+    #[must_use]
+    pub fn first(blob: &'t [u8]) -> Option<Self> {
+        let root = open(blob)?.root();
+        let host = first_host(root, 0)?;
+        Some(PciWiring { root, host })
+    }
+
+    /// The source that pin INTA (1) to INTD (4) of a device on the first bus raises; `None` without
+    /// such a line.
+    #[must_use]
+    pub fn source(&self, device: u8, pin: u8) -> Option<IntxSource> {
+        let mut masks = [u32::MAX; UNIT_CELLS];
+        if let Some(mask) = cells(self.host, "interrupt-map-mask") {
+            masks.iter_mut().zip(mask).for_each(|(to, from)| *to = from);
+        }
+        let unit = [u32::from(device) << 11, 0, 0, pin.into()];
+        let mut map = cells(self.host, "interrupt-map")?;
+        loop {
+            let mut found = [0; UNIT_CELLS];
+            for cell in &mut found {
+                *cell = map.next()?;
+            }
+            let controller = map.next()?;
+            let parent = find_by_phandle(self.root, controller, 0)?;
+            let address_cells = cell(parent, "#address-cells").unwrap_or(0);
+            let interrupt_cells = cell(parent, "#interrupt-cells").unwrap_or(1);
+            if address_cells > MAX_PARENT_CELLS || interrupt_cells > MAX_PARENT_CELLS {
+                return None;
+            }
+            for _ in 0..address_cells {
+                map.next()?;
+            }
+            let source = map.next()?;
+            for _ in 1..interrupt_cells {
+                map.next()?;
+            }
+            let masked = found.iter().zip(unit).zip(masks);
+            if masked
+                .into_iter()
+                .all(|((found, unit), mask)| (found ^ unit) & mask == 0)
+            {
+                return Some(IntxSource { controller, source });
+            }
+        }
+    }
+
+    /// Returns whether the host bridge passes the function's memory accesses to an IOMMU
+    /// (`iommu-map`).
+    #[must_use]
+    pub fn has_iommu(&self, function: Function) -> bool {
+        let mask = cell(self.host, "iommu-map-mask").unwrap_or(u32::MAX);
+        let requester = u32::from(function.routing_id()) & mask;
+        let Some(mut map) = cells(self.host, "iommu-map") else {
+            return false;
+        };
+        while let (Some(first), Some(iommu), Some(_), Some(length)) =
+            (map.next(), map.next(), map.next(), map.next())
+        {
+            let is_here = requester
+                .checked_sub(first)
+                .is_some_and(|offset| offset < length);
+            let is_iommu = |node| is_enabled(node) && is_any(node, &["riscv,iommu"]);
+            if is_here && find_by_phandle(self.root, iommu, 0).is_some_and(is_iommu) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The first host bridge below a node, in the order in which [`Machine`](crate::Machine) lists
+/// them.
+fn first_host(bus: FdtNode<'_>, depth: u8) -> Option<FdtNode<'_>> {
+    let nodes = bus.children().filter(|node| is_enabled(*node));
+    let mut nodes = nodes.filter(|node| !["cpus", "chosen"].contains(&node.name()));
+    nodes.find_map(|node| match Binding::of(node) {
+        Some(Binding::PciHost) => node.property("reg").map(|_| node),
+        None if depth < BUS_LEVELS => first_host(node, depth + 1),
+        _ => None,
+    })
+}

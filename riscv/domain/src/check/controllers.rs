@@ -1,0 +1,120 @@
+//! Interrupt controllers: a domain's messages must reach its own harts alone.
+
+use poorwill_devicetree::{Aplic, DomainNode, Hart, ImsicLayout, Machine, Partition};
+use poorwill_memory::{PAGE_BYTES, PhysRange};
+
+use super::map::first_access;
+use super::unfenced::Unfenced;
+use super::{ordered_pairs, pairs};
+
+/// Names each interrupt controller that lets a domain interrupt another one's harts.
+pub(super) fn look(partition: &Partition, machine: &Machine, tell: &mut dyn FnMut(Unfenced)) {
+    for plic in &machine.interrupts.plics {
+        tell(Unfenced::Plic { base: plic.base });
+    }
+    for domain in &partition.domains {
+        for hart in &domain.harts {
+            if file_of(machine, *hart).is_none() {
+                tell(Unfenced::NoImsic {
+                    domain: domain.name,
+                    hart: *hart,
+                });
+            }
+        }
+    }
+    for node in &machine.interrupts.os_imsics {
+        look_at_node(partition, machine, node, tell);
+    }
+    for aplic in &machine.interrupts.os_aplics {
+        look_at_aplic(partition, machine, aplic, tell);
+    }
+    for (domain, other) in ordered_pairs(partition) {
+        foreign_files(domain, other, machine, tell);
+    }
+}
+
+fn look_at_node(
+    partition: &Partition,
+    machine: &Machine,
+    node: &ImsicLayout,
+    tell: &mut dyn FnMut(Unfenced),
+) {
+    if node.group_bits > 0 && partition.domains.len() > 1 {
+        tell(Unfenced::JointImsic { base: node.base });
+        return;
+    }
+    for (domain, other) in pairs(partition) {
+        if [domain, other].map(|one| reaches(node, one, machine)) == [true; 2] {
+            tell(Unfenced::SharedImsic {
+                base: node.base,
+                domain: domain.name,
+                other: other.name,
+            });
+        }
+    }
+}
+
+fn look_at_aplic(
+    partition: &Partition,
+    machine: &Machine,
+    aplic: &Aplic,
+    tell: &mut dyn FnMut(Unfenced),
+) {
+    let Some(node) = machine.interrupts.os_imsic_of(aplic) else {
+        tell(Unfenced::DirectAplic { base: aplic.base });
+        return;
+    };
+    for (domain, other) in ordered_pairs(partition) {
+        let is_its = domain.permissions_at(aplic.base).opens();
+        if is_its && reaches(node, other, machine) {
+            tell(Unfenced::ForeignAplic {
+                base: aplic.base,
+                domain: domain.name,
+                other: other.name,
+            });
+        }
+    }
+}
+
+/// Names the harts of `other` whose interrupt files `domain` may access.
+fn foreign_files(
+    domain: &DomainNode,
+    other: &DomainNode,
+    machine: &Machine,
+    tell: &mut dyn FnMut(Unfenced),
+) {
+    for hart in &other.harts {
+        let Some(file) = file_of(machine, *hart) else {
+            continue;
+        };
+        let Some(guest_bits) = hart_of(machine, *hart)
+            .and_then(|hart| hart.os_imsic)
+            .map(|file| file.guest_bits)
+        else {
+            continue;
+        };
+        let files = PhysRange::new(file, PAGE_BYTES << guest_bits.min(7));
+        if let Some(start) = first_access(domain, files) {
+            tell(Unfenced::ForeignFile {
+                domain: domain.name,
+                hart: *hart,
+                start,
+            });
+        }
+    }
+}
+
+/// Returns whether messages of the node can reach a hart of the domain.
+fn reaches(node: &ImsicLayout, domain: &DomainNode, machine: &Machine) -> bool {
+    let mut harts = domain.harts.iter();
+    harts.any(|hart| file_of(machine, *hart).is_some_and(|file| node.reaches(file)))
+}
+
+/// Address of a hart's S-level interrupt files.
+fn file_of(machine: &Machine, hart: u64) -> Option<u64> {
+    Some(hart_of(machine, hart)?.os_imsic?.address)
+}
+
+fn hart_of(machine: &Machine, id: u64) -> Option<&Hart> {
+    machine.harts.iter().find(|hart| hart.id == id)
+}

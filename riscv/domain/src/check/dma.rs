@@ -1,0 +1,234 @@
+//! PCI functions and their DMA.
+
+use poorwill_devicetree::{DomainNode, FunctionRange, Partition, RangeKind};
+use poorwill_medium::pci::Function;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
+
+use super::map::{BUS_BYTES, first_access};
+use super::unfenced::Unfenced;
+use super::{Facts, has_function, ordered_pairs, pairs};
+
+/// Names each device whose DMA or whose addresses reach another domain.
+pub(super) fn look(partition: &Partition, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    for domain in &partition.domains {
+        virtio(domain, facts, tell);
+        host(domain, facts, tell);
+        iommu(domain, facts, tell);
+        configuration(domain, facts, tell);
+        for range in &domain.ranges {
+            addresses(domain, range, facts, tell);
+        }
+        for function in facts.sleep_disks.unwrap_or_default() {
+            if has_function(domain, *function) {
+                tell(Unfenced::SleepDisk {
+                    domain: domain.name,
+                    function: *function,
+                });
+            }
+        }
+    }
+    for (domain, other) in pairs(partition) {
+        shared_functions(domain, other, tell);
+        shared_ranges(domain, other, tell);
+    }
+    for (domain, other) in ordered_pairs(partition) {
+        foreign_ranges(domain, other, facts, tell);
+    }
+}
+
+/// Returns whether a domain has a bridge below which the tree lists no function.
+pub(super) fn has_open_bridge(partition: &Partition) -> bool {
+    let is_open = |domain: &DomainNode| {
+        let mut bridges = domain.functions.iter().filter_map(|one| one.buses);
+        bridges.any(|(first, last)| {
+            let mut functions = domain.functions.iter();
+            !functions.any(|one| (first..=last).contains(&one.function.bus))
+        })
+    };
+    partition.domains.iter().any(is_open)
+}
+
+fn virtio(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    for base in &facts.machine.virtio {
+        if first_access(domain, PhysRange::new(*base, PAGE_BYTES)).is_some() {
+            tell(Unfenced::VirtioMmio {
+                domain: domain.name,
+                base: *base,
+            });
+        }
+    }
+}
+
+fn host(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    match facts.machine.pci.len() {
+        _ if domain.functions.is_empty() => {}
+        0 => tell(Unfenced::NoHost(domain.name)),
+        1 => {}
+        _ => tell(Unfenced::SeveralHosts(domain.name)),
+    }
+}
+
+fn iommu(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    let has_iommu = |function| {
+        let wiring = facts.wiring.filter(|_| !facts.machine.iommus.is_empty());
+        wiring.is_some_and(|wiring| wiring.has_iommu(function))
+    };
+    for one in &domain.functions {
+        if !has_iommu(one.function) {
+            tell(Unfenced::NoIommu {
+                domain: domain.name,
+                function: one.function,
+            });
+        }
+    }
+}
+
+/// Names the first bus in each host bridge's configuration space that the domain may access, but
+/// that is below none of its bridges. The first bus is machine mode's, and named elsewhere.
+fn configuration(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    for host in &facts.machine.pci {
+        let buses = (host.bridge.first_bus..=host.bridge.last_bus).skip(1);
+        let mut starts = (1_u64..).map(|number| host.ecam.start.checked_add(number * BUS_BYTES));
+        let mut foreign = buses.filter(|bus| {
+            let start = starts.next().flatten();
+            let space = start.map(|start| PhysRange::new(start, BUS_BYTES));
+            let is_its = has_bus(domain, *bus);
+            space.is_some_and(|space| !is_its && first_access(domain, space).is_some())
+        });
+        if let Some(bus) = foreign.next() {
+            tell(Unfenced::Configuration {
+                domain: domain.name,
+                bus,
+            });
+        }
+    }
+}
+
+fn has_bus(domain: &DomainNode, bus: u8) -> bool {
+    let mut bridges = domain.functions.iter().filter_map(|one| one.buses);
+    bridges.any(|(first, last)| (first..=last).contains(&bus))
+}
+
+/// Names a range that its register cannot hold, or that the CPU cannot reach.
+fn addresses(
+    domain: &DomainNode,
+    range: &FunctionRange,
+    facts: &Facts<'_>,
+    tell: &mut dyn FnMut(Unfenced),
+) {
+    let is_bridge =
+        (domain.functions.iter()).any(|one| one.function == range.function && one.buses.is_some());
+    let PhysRange { start, end } = range.range;
+    if !can_hold(is_bridge, range) {
+        tell(Unfenced::Unholdable {
+            domain: domain.name,
+            function: range.function,
+            register: range.register,
+            start,
+            end,
+        });
+    } else if range.kind != RangeKind::Io && in_cpu(range, facts).is_none() {
+        tell(Unfenced::Unreachable {
+            domain: domain.name,
+            function: range.function,
+            start,
+        });
+    }
+}
+
+/// Returns whether a register can hold the range.
+///
+/// - A BAR's is a naturally aligned power of two (PCI Local Bus Specification 3.0, 6.2.5).
+/// - A bridge's window is a multiple of 1 MiB, or of 4 KiB in I/O space (PCI-to-PCI Bridge
+///   Architecture Specification 1.2, 3.2.5).
+fn can_hold(is_bridge: bool, range: &FunctionRange) -> bool {
+    let (start, length) = (range.range.start, range.range.length());
+    let is_aligned = match (is_bridge, range.register) {
+        (true, 0x1c) => (start | length).is_multiple_of(0x1000),
+        (true, 0x20 | 0x24) => (start | length).is_multiple_of(0x10_0000),
+        // The low bits of a BAR tell its kind; those of an expansion ROM's are fixed.
+        (_, register) => {
+            let least = match (register, range.kind) {
+                (0x30 | 0x38, _) => 0x800,
+                (_, RangeKind::Io) => 4,
+                _ => 16,
+            };
+            length.is_power_of_two() && length >= least && start.is_multiple_of(length)
+        }
+    };
+    let is_low = range.kind == RangeKind::Memory64 || range.range.end <= 1 << u32::BITS;
+    is_aligned && is_low
+}
+
+/// The range's addresses for the CPU, if the host bridge has a window for them.
+fn in_cpu(range: &FunctionRange, facts: &Facts<'_>) -> Option<PhysRange> {
+    let length = range.range.length();
+    let bridge = &facts.machine.pci.first()?.bridge;
+    let start = bridge.cpu_address(range.range.start, length)?;
+    Some(PhysRange::new(start, length))
+}
+
+fn shared_functions(domain: &DomainNode, other: &DomainNode, tell: &mut dyn FnMut(Unfenced)) {
+    let [of_one, of_other] = [domain, other].map(|one| one.functions.iter());
+    let theirs = of_other.filter(|one| has_function(domain, one.function));
+    // An entry of both was found already.
+    let ours = of_one.filter(|one| has_function(other, one.function));
+    let ours = ours.filter(|one| {
+        !other
+            .functions
+            .iter()
+            .any(|their| their.function == one.function)
+    });
+    for one in theirs.chain(ours) {
+        tell(Unfenced::SharedFunction {
+            function: one.function,
+            domain: domain.name,
+            other: other.name,
+        });
+    }
+    let buses = |one: &DomainNode, bus| has_bus(one, bus);
+    let shared = (0..=u8::MAX).find(|bus| buses(domain, *bus) && buses(other, *bus));
+    if let Some(bus) = shared {
+        tell(Unfenced::SharedBus {
+            bus,
+            domain: domain.name,
+            other: other.name,
+        });
+    }
+}
+
+fn shared_ranges(domain: &DomainNode, other: &DomainNode, tell: &mut dyn FnMut(Unfenced)) {
+    for one in &domain.ranges {
+        for their in &other.ranges {
+            let is_io = |range: &FunctionRange| range.kind == RangeKind::Io;
+            if is_io(one) == is_io(their) && one.range.overlaps(&their.range) {
+                tell(Unfenced::SharedRange {
+                    function: one.function,
+                    other: their.function,
+                    start: one.range.start.max(their.range.start),
+                });
+            }
+        }
+    }
+}
+
+/// Names addresses that `other`'s functions decode, and that `domain` may access.
+fn foreign_ranges(
+    domain: &DomainNode,
+    other: &DomainNode,
+    facts: &Facts<'_>,
+    tell: &mut dyn FnMut(Unfenced),
+) {
+    let ranges = other.ranges.iter();
+    for range in ranges.filter(|range| range.kind != RangeKind::Io) {
+        let start = in_cpu(range, facts).and_then(|addresses| first_access(domain, addresses));
+        if let Some(start) = start {
+            let function: Function = range.function;
+            tell(Unfenced::ForeignRange {
+                domain: domain.name,
+                function,
+                start,
+            });
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The PMP plan that a domain's regions need.
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{DomainNode, MAX_SPANS, Partition, Span};
+use poorwill_memory::{PAGE_BYTES, PhysRange};
+
+use super::unfenced::Unfenced;
+use crate::pmp::{MAX_ENTRIES, PHYSICAL_ADDRESS_BITS, PlanError, Pmp, PmpPlan, Wanted};
+
+/// Names each domain whose regions the PMP cannot enforce.
+pub(super) fn look(
+    partition: &Partition,
+    closed: &[PhysRange],
+    pmp: Pmp,
+    tell: &mut dyn FnMut(Unfenced),
+) {
+    for domain in &partition.domains {
+        let name = domain.name;
+        let spans = domain.spans();
+        for span in spans.iter().filter(|span| Access::of(span).is_none()) {
+            tell(Unfenced::Permissions {
+                domain: name,
+                start: span.range.start,
+            });
+        }
+        let needed = entries_of(domain, closed, pmp);
+        let error = match needed {
+            Err(error) => Some(error),
+            Ok(needed) if needed > pmp.entries => Some(PlanError::Entries {
+                needed,
+                there: pmp.entries,
+            }),
+            Ok(_) => None,
+        };
+        if let Some(error) = error {
+            tell(Unfenced::Plan {
+                domain: name,
+                error,
+            });
+        }
+    }
+}
+
+/// The access classes of a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    ReadWrite,
+    All,
+}
+
+impl Access {
+    /// The class of a span; `None` if the plan has no such class.
+    fn of(span: &Span) -> Option<Self> {
+        let is = span.permissions;
+        match (is.reads(), is.writes(), is.executes()) {
+            (true, false, false) => Some(Access::Read),
+            (true, true, false) => Some(Access::ReadWrite),
+            (true, true, true) => Some(Access::All),
+            _ => None,
+        }
+    }
+}
+
+/// Number of PMP entries that the plan of a domain's regions needs. Addresses in `closed` are left
+/// out of the regions. The number may be more than `pmp` has. Entries have whole pages.
+///
+/// # Errors
+///
+/// [`PlanError`]: no number of entries suffices.
+pub fn entries_of(domain: &DomainNode, closed: &[PhysRange], pmp: Pmp) -> Result<usize, PlanError> {
+    if !pmp.is_there() {
+        return Err(PlanError::NoPmp);
+    }
+    let spans = domain.spans();
+    let unit_bits = pmp.granularity_bits.max(PAGE_BYTES.ilog2());
+    let is_whole = |address: u64| address.trailing_zeros() >= unit_bits || address == u64::MAX;
+    let parts = spans.iter().map(|span| span.range);
+    let mut cut = parts.filter(|range| !is_whole(range.start) || !is_whole(range.end));
+    if let Some(PhysRange { start, end }) = cut.next() {
+        return Err(PlanError::Granularity {
+            bits: unit_bits,
+            start,
+            end,
+        });
+    }
+    let of = |wanted| -> ArrayVec<PhysRange, MAX_SPANS> {
+        let spans = spans.iter().filter(|span| Access::of(span) == Some(wanted));
+        spans.filter_map(|span| physical(span.range)).collect()
+    };
+    let wanted = Wanted {
+        readable: &of(Access::Read),
+        closed,
+        memory: &[],
+        devices: &of(Access::All),
+        registers: &of(Access::ReadWrite),
+    };
+    let most = Pmp {
+        entries: MAX_ENTRIES,
+        ..pmp
+    };
+    Ok(PmpPlan::new(&wanted, most)?.entries().len())
+}
+
+/// The physical addresses of a range.
+fn physical(range: PhysRange) -> Option<PhysRange> {
+    let end = range.end.min(1 << PHYSICAL_ADDRESS_BITS);
+    (range.start < end).then_some(PhysRange { end, ..range })
+}

@@ -1,0 +1,235 @@
+use core::fmt;
+
+use poorwill_devicetree::NodeName;
+use poorwill_medium::pci::Function;
+use thiserror::Error;
+
+use crate::pmp::PlanError;
+
+/// Why domains cannot be fenced from each other.
+#[expect(missing_docs, reason = "the messages say it")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Unfenced {
+    #[error(
+        "domains {domain} and {other} may both access {start:#x} to {end:#x}; \
+         give the addresses to one of them"
+    )]
+    Overlap {
+        domain: NodeName,
+        other: NodeName,
+        start: u64,
+        /// The first address after the overlap.
+        end: u64,
+    },
+    #[error("domain {domain} may access {kept} at {start:#x}; leave the addresses out")]
+    Kept {
+        domain: NodeName,
+        kept: Kept,
+        start: u64,
+    },
+    #[error("a PLIC at {base:#x}: domains need an APLIC with IMSICs for each")]
+    Plic { base: u64 },
+    #[error("the APLIC at {base:#x} sends no messages to an IMSIC node; name its `msi-parent`")]
+    DirectAplic { base: u64 },
+    #[error("hart {hart} of domain {domain} has no S-level IMSIC file; domains need IMSICs")]
+    NoImsic { domain: NodeName, hart: u64 },
+    #[error(
+        "the IMSIC node at {base:#x} joins groups of harts, so each APLIC reaches all groups; \
+         describe a node for each domain, without `riscv,group-index-bits`"
+    )]
+    JointImsic { base: u64 },
+    #[error(
+        "the IMSIC node at {base:#x} has harts of domains {domain} and {other}; \
+         describe a node for each domain"
+    )]
+    SharedImsic {
+        base: u64,
+        domain: NodeName,
+        other: NodeName,
+    },
+    #[error(
+        "domain {domain} has the APLIC at {base:#x}, which delivers to harts of domain {other}; \
+         set its `msi-parent` to the domain's own IMSIC node"
+    )]
+    ForeignAplic {
+        base: u64,
+        domain: NodeName,
+        other: NodeName,
+    },
+    #[error(
+        "domain {domain} may write the interrupt files of hart {hart} at {start:#x}, \
+         which is of another domain; leave the addresses out"
+    )]
+    ForeignFile {
+        domain: NodeName,
+        hart: u64,
+        start: u64,
+    },
+    #[error(
+        "domain {domain} has the virtio-mmio device at {base:#x}, whose DMA no IOMMU checks; \
+         use virtio-pci"
+    )]
+    VirtioMmio { domain: NodeName, base: u64 },
+    #[error("domain {0} has PCI functions, but the machine has no PCI host bridge with ECAM")]
+    NoHost(NodeName),
+    #[error(
+        "domain {0} has PCI functions, and the machine several PCI host bridges: \
+         their functions cannot be told apart"
+    )]
+    SeveralHosts(NodeName),
+    #[error(
+        "function {function} of domain {domain} reaches memory without an IOMMU; \
+         add an IOMMU to `iommu-map`, or take the function away"
+    )]
+    NoIommu {
+        domain: NodeName,
+        function: Function,
+    },
+    #[error("function {function} belongs to domains {domain} and {other}; keep one")]
+    SharedFunction {
+        function: Function,
+        domain: NodeName,
+        other: NodeName,
+    },
+    #[error("bus {bus} lies below bridges of domains {domain} and {other}; renumber one")]
+    SharedBus {
+        bus: u8,
+        domain: NodeName,
+        other: NodeName,
+    },
+    #[error(
+        "domain {domain} may access the configuration space of bus {bus}, \
+         which is below none of its bridges; leave the addresses out"
+    )]
+    Configuration { domain: NodeName, bus: u8 },
+    #[error(
+        "domain {domain} may access {start:#x}, where function {function} of another domain \
+         decodes addresses; leave them out"
+    )]
+    ForeignRange {
+        domain: NodeName,
+        function: Function,
+        start: u64,
+    },
+    #[error("functions {function} and {other} of two domains decode {start:#x}; move one")]
+    SharedRange {
+        function: Function,
+        other: Function,
+        start: u64,
+    },
+    #[error(
+        "function {function} of domain {domain}: register {register:#x} cannot hold {start:#x} to \
+         {end:#x}; align the range, or move it below 2^32"
+    )]
+    Unholdable {
+        domain: NodeName,
+        function: Function,
+        register: u8,
+        start: u64,
+        /// The first address after the range.
+        end: u64,
+    },
+    #[error(
+        "function {function} of domain {domain}: no window of the PCI host bridge reaches \
+         {start:#x}; move the range"
+    )]
+    Unreachable {
+        domain: NodeName,
+        function: Function,
+        start: u64,
+    },
+    #[error(
+        "INTx of functions {function} (domain {domain}) and {other_function} (domain {other}) \
+         raise source {source_number}; move one to another slot"
+    )]
+    SharedIntx {
+        domain: NodeName,
+        function: Function,
+        other: NodeName,
+        other_function: Function,
+        source_number: u32,
+    },
+    #[error(
+        "domain {domain} has function {function}, a disk with a sleep area, and could forge \
+         images; use a disk of no domain"
+    )]
+    SleepDisk {
+        domain: NodeName,
+        function: Function,
+    },
+    #[error("domain {domain}: {error}")]
+    Plan { domain: NodeName, error: PlanError },
+    #[error(
+        "domain {domain}: no PMP plan has the permissions of {start:#x}: use 0x3f for memory, \
+         0x1b for registers, or 0x9"
+    )]
+    Permissions { domain: NodeName, start: u64 },
+}
+
+/// A resource that machine mode keeps on a machine with domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Memory of the firmware.
+    Firmware,
+    /// Timers, doorbells and interrupt controllers of machine mode.
+    MachineRegisters,
+    /// Registers of an IOMMU.
+    Iommu,
+    /// Configuration space of the first PCI bus.
+    FirstBus,
+    /// The register that resets the machine or switches it off.
+    Switch,
+    /// Flash.
+    Flash,
+    /// The firmware configuration device.
+    FwCfg,
+    /// The real-time clock.
+    Clock,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Kept::Firmware => "memory of the firmware",
+            Kept::MachineRegisters => "registers of machine mode",
+            Kept::Iommu => "registers of an IOMMU",
+            Kept::FirstBus => "the configuration space of the first PCI bus",
+            Kept::Switch => "the reset register",
+            Kept::Flash => "flash",
+            Kept::FwCfg => "the firmware configuration device",
+            Kept::Clock => "the real-time clock",
+        })
+    }
+}
+
+/// A fact that only the bus, a hart or the caller shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unseen {
+    /// Whether a domain's function is a PCI Express root port: messages of a port's own, and of
+    /// devices below some ports, have requester ID 0.
+    RootPorts,
+    /// Whether each virtio function has `iommu_platform`: without it the device passes the IOMMU
+    /// by.
+    VirtioPlatform,
+    /// The INTx pins of functions: the check takes INTA for each.
+    InterruptPins,
+    /// The functions below a bridge with no function in the tree.
+    BehindBridges,
+    /// The PMP of the harts.
+    Pmp,
+    /// The disks with a sleep area.
+    SleepDisks,
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Unseen::RootPorts => "PCI Express root ports, whose DMA can have requester ID 0",
+            Unseen::VirtioPlatform => "virtio functions without `iommu_platform`",
+            Unseen::InterruptPins => "the INTx pins of functions; INTA is assumed",
+            Unseen::BehindBridges => "functions below a bridge that the tree does not list",
+            Unseen::Pmp => "the number and the granularity of PMP entries",
+            Unseen::SleepDisks => "the disks with a sleep area",
+        })
+    }
+}
