@@ -12,6 +12,7 @@
 extern crate std;
 
 pub mod checksum;
+mod entry_point;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod free;
@@ -37,6 +38,7 @@ pub const fn to_usize(value: u64) -> usize {
     value as usize
 }
 
+pub use entry_point::EntryPoint;
 pub use free::FreeContents;
 pub use identity::{Difference, MachineIdentity};
 pub use memory_map::{MAX_RANGES, MemoryMap, MemoryMapError, PhysRange};

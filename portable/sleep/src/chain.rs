@@ -3,11 +3,11 @@ use poorwill_image::{
     give_back, save,
 };
 use poorwill_medium::Medium;
-use poorwill_memory::OsMemory;
+use poorwill_memory::{EntryPoint, OsMemory};
 use poorwill_store::{CommitError, Committed, OpenSlot, PartitionFingerprint};
 
 use crate::error::NotKept;
-use crate::machine::{Domain, Machine, WakeVector};
+use crate::machine::{Domain, Machine};
 use crate::state;
 
 /// An OS that asks for a sleep: its other harts are stopped, and this hart is in the OS's call. The
@@ -15,18 +15,18 @@ use crate::state;
 #[derive(Debug)]
 pub struct Quiesced<'m> {
     memory: &'m mut OsMemory,
-    vector: WakeVector,
+    vector: EntryPoint,
 }
 
 impl<'m> Quiesced<'m> {
     /// An OS that will continue at `vector`.
     #[must_use]
-    pub fn new(memory: &'m mut OsMemory, vector: WakeVector) -> Self {
+    pub fn new(memory: &'m mut OsMemory, vector: EntryPoint) -> Self {
         Quiesced { memory, vector }
     }
 
     /// The address and argument at which the OS will continue.
-    pub(crate) fn vector(&self) -> WakeVector {
+    pub(crate) fn vector(&self) -> EntryPoint {
         self.vector
     }
 

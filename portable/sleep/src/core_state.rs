@@ -1,8 +1,8 @@
 use poorwill_image::StateSections;
+use poorwill_memory::EntryPoint;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::StateRefusal;
-use crate::machine::WakeVector;
 
 /// The time of a machine without a clock that runs while the power is off.
 const NO_TIME: u64 = 0;
@@ -15,8 +15,7 @@ const NO_DEADLINE: u64 = u64::MAX;
 #[repr(C)]
 pub struct Core {
     hart: u64,
-    address: u64,
-    argument: u64,
+    vector: EntryPoint,
     ticks: u64,
     now_ns: u64,
     deadline: u64,
@@ -36,11 +35,10 @@ impl Core {
     /// Hart `hart` sleeps at this moment, and its OS continues at `vector`. `deadline` of the OS's
     /// timer is in ticks; `None` if it is not set or the OS keeps it.
     #[must_use]
-    pub fn new(hart: u64, vector: WakeVector, at: Moment, deadline: Option<u64>) -> Self {
+    pub fn new(hart: u64, vector: EntryPoint, at: Moment, deadline: Option<u64>) -> Self {
         Core {
             hart,
-            address: vector.address,
-            argument: vector.argument,
+            vector,
             ticks: at.ticks,
             now_ns: at.now_ns.unwrap_or(NO_TIME),
             deadline: deadline.unwrap_or(NO_DEADLINE),
@@ -55,11 +53,8 @@ impl Core {
 
     /// The address and argument at which the OS continues.
     #[must_use]
-    pub fn vector(&self) -> WakeVector {
-        WakeVector {
-            address: self.address,
-            argument: self.argument,
-        }
+    pub fn vector(&self) -> EntryPoint {
+        self.vector
     }
 
     /// The deadline of the OS's timer in ticks; all ones without one.

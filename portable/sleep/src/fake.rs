@@ -19,7 +19,7 @@ use poorwill_image::{NoWorkers, PowerFails, Progress, StateSections, StateWriter
 use poorwill_medium::Medium;
 use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_memory::linux::{Free, FreeListError};
-use poorwill_memory::{MachineIdentity, OsMemory, Page, PageMap, to_usize};
+use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, Page, PageMap, to_usize};
 use poorwill_store::fake::{TABLE_BYTES, partition_table_beside};
 use poorwill_vault::KeyVault;
 
@@ -30,7 +30,7 @@ use crate::retain::{Signals, Sleeper, Source};
 use crate::{
     AreaError, BootAttempt, Clock, Console, Devices, Domain, Event, HasVault, Job, LentVault,
     LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, StateRefusal, VaultState, WakeReport,
-    WakeVector, WarmReset, Work,
+    WarmReset, Work,
 };
 
 /// What tells this machine from others.
@@ -328,7 +328,7 @@ impl Power for FakeMachine<'_> {
         self.record.is_some()
     }
 
-    fn cut(&self, _: WakeVector, _: u64) -> Result<CutCommitted, NoCut> {
+    fn cut(&self, _: EntryPoint, _: u64) -> Result<CutCommitted, NoCut> {
         match &self.record {
             Some(record) if !self.power_fails => Ok(record.request()?),
             _ => Err(NoCut::PowerFails),
@@ -379,7 +379,7 @@ impl Domain for FakeMachine<'_> {
         Err(self.free_list)
     }
 
-    fn capture(&self, _: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+    fn capture(&self, _: EntryPoint, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
         if let Some(on_capture) = self.on_capture {
             on_capture();
         }

@@ -51,7 +51,7 @@ pub use error::{
 pub use event::{CutWake, Event, ImageUse, SleepReport, WakeReport};
 pub use machine::{
     Checkpoint, Clock, Console, Devices, Domain, HasVault, Job, LentVault, Machine, Power,
-    WakeVector, WarmReset,
+    WarmReset,
 };
 pub use report::{Protection, Report, Startup};
 pub use sleep::{Slept, sleep};

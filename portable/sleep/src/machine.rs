@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Free, FreeListError};
-use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
+use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, PageMap};
 
 use crate::cut::{CutCommitted, NoCut};
 use crate::device::{Device, MAX_DEVICES};
@@ -145,7 +145,7 @@ pub trait Power {
     /// # Errors
     ///
     /// [`NoCut`]: nothing has changed.
-    fn cut(&self, vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut>;
+    fn cut(&self, vector: EntryPoint, began: u64) -> Result<CutCommitted, NoCut>;
 
     /// Runs `job` with the hart that waits for a wake event. After it the hart has the OS's state
     /// again, with the interrupts that came during the job.
@@ -204,7 +204,7 @@ pub trait Domain {
     /// # Errors
     ///
     /// [`NotKept`].
-    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept>;
+    fn capture(&self, vector: EntryPoint, into: &mut StateWriter<'_>) -> Result<(), NotKept>;
 
     /// Takes the domain's sections out of an image's state and checks them. Restores nothing.
     ///
@@ -226,16 +226,6 @@ pub(crate) type Resume<M> = <<M as Machine>::Domain as Domain>::Resume;
 
 /// The [`State`](Domain::State) of a machine's domain.
 pub(crate) type State<'a, M> = <<M as Machine>::Domain as Domain>::State<'a>;
-
-/// The address at which the OS continues, and the value of its second argument register (SBI 3.0,
-/// table 14.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WakeVector {
-    /// Physical address of the first instruction.
-    pub address: u64,
-    /// The OS's own argument.
-    pub argument: u64,
-}
 
 /// The points at which a staged sleep checks for wake events. Long steps lie between them: the
 /// start of a device, and the save.

@@ -1,4 +1,5 @@
 use poorwill_image::SealedMemory;
+use poorwill_memory::EntryPoint;
 use poorwill_store::{Committed, StoreError};
 
 use crate::area::configuration;
@@ -7,7 +8,7 @@ use crate::choice::{Choice, choose};
 use crate::cut::{CutCommitted, NoCut};
 use crate::error::NoSleep;
 use crate::event::Event;
-use crate::machine::{Domain, Machine, WakeVector};
+use crate::machine::{Domain, Machine};
 use crate::persist::{NotSaved, Order, persist};
 use crate::retain::{self, End, Source};
 use crate::work::Work;
@@ -86,7 +87,7 @@ pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Wor
 #[inline(never)]
 fn cut_if_chosen<M: Machine>(
     machine: &M,
-    vector: WakeVector,
+    vector: EntryPoint,
     began: u64,
     work: &mut Work<'_>,
 ) -> Option<Slept> {

@@ -1,10 +1,11 @@
 use poorwill_image::{ImageKind, Opened, StateWriter};
+use poorwill_memory::EntryPoint;
 use poorwill_store::{PartitionDigest, PartitionFingerprint, unchanged};
 
 use crate::area::Fingerprints;
 use crate::error::{NotKept, StateRefusal};
 use crate::event::Event;
-use crate::machine::{Domain, Machine, State, WakeVector};
+use crate::machine::{Domain, Machine, State};
 
 /// Owner of the section with the fingerprints of the partitions beside the image.
 const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
@@ -27,7 +28,7 @@ pub const PARTITIONS_SECTIONS: [(u32, u16); 2] = [(PARTITIONS, VERSION), (PARTIT
 #[inline(never)]
 pub(crate) fn capture<M: Machine>(
     machine: &M,
-    vector: WakeVector,
+    vector: EntryPoint,
     fingerprints: &[PartitionFingerprint],
     into: &mut StateWriter<'_>,
 ) -> Result<(), NotKept> {

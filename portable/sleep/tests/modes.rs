@@ -11,14 +11,13 @@ use poorwill_medium::nvme::{Identifiers, SharedNamespace};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::linux::FreeListError;
-use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_memory::{EntryPoint, PAGE_BYTES, Page};
 use poorwill_sleep::cut::fake::FakeRecord;
 use poorwill_sleep::cut::{CutCause, CutReason, Found, Guard, find};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
-    AreaError, ColdBoot, NoSleep, NoWake, Obstacle, Quiesced, Slept, VaultState, WakeVector, Woke,
-    sleep, wake,
+    AreaError, ColdBoot, NoSleep, NoWake, Obstacle, Quiesced, Slept, VaultState, Woke, sleep, wake,
 };
 use poorwill_store::{Area, Configuration, Name, NoImage, SleepMode, SnapshotRules};
 
@@ -87,7 +86,7 @@ fn put_to_sleep(
     let mut work = FakeWork::new(memory.os().pages());
     let mut machine = FakeMachine::new(disk, START, 7 * MIB, None);
     prepare(&mut machine);
-    let vector = WakeVector {
+    let vector = EntryPoint {
         address: 0,
         argument: 0,
     };
@@ -528,7 +527,7 @@ fn sleep_beside(
     let mut work = FakeWork::new(memory.os().pages());
     let mut machine = FakeMachine::new(disk, START, SHORT_AREA, None);
     prepare(&mut machine);
-    let vector = WakeVector {
+    let vector = EntryPoint {
         address: 0,
         argument: 0,
     };

@@ -6,9 +6,9 @@ mod common;
 use common::{Boot, Machine, START, area, disk};
 use poorwill_image::{NotOpened, SealedMemory, SealingKey, Workspace, open_in_place};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::Page;
+use poorwill_memory::{EntryPoint, Page};
 use poorwill_sleep::fake::{FakeHarts, FakeMachine};
-use poorwill_sleep::{Quiesced, Slept, WakeVector, sleep};
+use poorwill_sleep::{Quiesced, Slept, sleep};
 use poorwill_vault::KeyVault;
 
 const AREA_BYTES: u64 = 7 << 20;
@@ -19,7 +19,7 @@ fn sleep_until(machine: &mut Machine, disk: &mut FakeMedium, at: Option<u64>) ->
     let vault = vault.map(|vault| vault as &mut dyn KeyVault);
     let mut fake = FakeMachine::new(disk, START, AREA_BYTES, vault);
     fake.harts.power_fails_at = at;
-    let vector = WakeVector {
+    let vector = EntryPoint {
         address: 0,
         argument: 0,
     };

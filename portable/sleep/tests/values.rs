@@ -3,11 +3,11 @@
 //! images and memory are read by other versions too.
 
 use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workspace};
-use poorwill_memory::Page;
+use poorwill_memory::{EntryPoint, Page};
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
     Bar, BootAttempt, ColdBoot, Core, ImageUse, Job, Moment, NoWake, Protection, REPORT_BYTES,
-    Report, ReportText, Startup, StateRefusal, WakeReport, WakeVector, WarmResetRecord, Work,
+    Report, ReportText, Startup, StateRefusal, WakeReport, WarmResetRecord, Work,
 };
 use poorwill_store::Failure;
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ fn section(owner: [u8; 4], version: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-const VECTOR: WakeVector = WakeVector {
+const VECTOR: EntryPoint = EntryPoint {
     address: 0x8020_0042,
     argument: 0x1234,
 };

@@ -12,9 +12,9 @@ use poorwill_arch::{
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
 use poorwill_hart::interrupt;
 use poorwill_hart::{
-    Environment, HsmCell, HsmState, IpiDevice, Kept, LocalHsm, Mailbox, Request, Resume, Task,
-    WrongState,
+    Environment, HsmCell, HsmState, IpiDevice, Kept, LocalHsm, Mailbox, Request, Task, WrongState,
 };
+use poorwill_memory::EntryPoint;
 use spin::Once;
 
 use crate::entry;
@@ -104,7 +104,7 @@ impl Hart {
     }
 
     /// Entry point of the OS, on a hart that was requested to start and has not yet started.
-    pub(crate) fn pending_start(&self) -> Option<Resume> {
+    pub(crate) fn pending_start(&self) -> Option<EntryPoint> {
         self.hsm.remote().pending_start()
     }
 
@@ -242,9 +242,9 @@ impl ThisHart {
     /// # Safety
     ///
     /// The OS may execute at the address.
-    pub(crate) unsafe fn enter(self, resume: Resume) -> ! {
+    pub(crate) unsafe fn enter(self, point: EntryPoint) -> ! {
         // SAFETY: by the caller's contract.
-        unsafe { entry::enter(resume, self.stack_top()) }
+        unsafe { entry::enter(point, self.stack_top()) }
     }
 
     /// Takes the power-fail line's interrupt, clears the IPI and serves the requests. Callers that

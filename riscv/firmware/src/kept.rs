@@ -7,8 +7,8 @@ use core::borrow::Borrow;
 use core::fmt::Debug;
 
 use poorwill_drivers::ShutDomains;
-use poorwill_hart::Resume;
 use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_memory::EntryPoint;
 use poorwill_sleep::NotKept;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -29,7 +29,7 @@ pub(crate) enum Store {
 pub(crate) struct Saving<'a> {
     pub(crate) store: Store,
     /// The address at which the OS will continue, if it asked for a sleep by a cut.
-    pub(crate) vector: Option<Resume>,
+    pub(crate) vector: Option<EntryPoint>,
     /// DOMAINCFG of the OS's APLICs from before they were shut.
     pub(crate) shut: Option<&'a ShutDomains>,
 }

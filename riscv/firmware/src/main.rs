@@ -103,14 +103,14 @@ fn boot(
     say!("cold boot: {reason}");
     let domain = own.domain();
     // SAFETY: the machine boots cold, and the tree was not read since the start.
-    let resume = early(|| unsafe {
+    let entry = early(|| unsafe {
         next_stage::prepare(&next, platform(), domain, reason, cut::has_line())
     })?;
     // This comes before the line is armed: a hart that waits for another does not check the line.
     let first = early(|| boot_hart::for_next_stage(&own, &next));
     early(|| cut::begin(own));
     // Like all harts, this one waits for its start.
-    first.start(Task::Start(resume))?;
+    first.start(Task::Start(entry))?;
     own.wait()
 }
 

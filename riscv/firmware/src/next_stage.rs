@@ -2,9 +2,8 @@
 
 use poorwill_devicetree::{FixupError, Fixups, fixup};
 use poorwill_domain::{Domain, FwDynamic};
-use poorwill_hart::Resume;
 use poorwill_log::{LogText, TEXT_BYTES, ToldLog};
-use poorwill_memory::PhysRange;
+use poorwill_memory::{EntryPoint, PhysRange};
 use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{ColdBoot, Report, Startup};
 use thiserror::Error;
@@ -66,7 +65,7 @@ pub(crate) unsafe fn prepare(
     domain: &Domain,
     reason: ColdBoot,
     has_line: bool,
-) -> Result<Resume, NextStageError> {
+) -> Result<EntryPoint, NextStageError> {
     let entry = domain.entry();
     let entry = entry.map_err(|_| NextStageError::Address(stage.address))?;
     let place = domain.next_stage.handed_on.ok_or(NextStageError::NoPlace)?;
@@ -103,7 +102,7 @@ pub(crate) unsafe fn prepare(
     let address = place.start + placed.log as u64;
     let log = log_text.and_then(|text| console::with_log(|log| ToldLog::write(log, address, text)));
     report::remember(boot, log, cut);
-    Ok(Resume {
+    Ok(EntryPoint {
         address: entry.get(),
         argument: place.start,
     })

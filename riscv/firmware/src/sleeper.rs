@@ -4,7 +4,8 @@
 use poorwill_drivers::ShutDomains;
 use poorwill_hart::{Bank, CaptureError, HartContext, MAX_VLENB, Section, section};
 use poorwill_image::{StateError, StateSections, StateWriter};
-use poorwill_sleep::{Core, Moment, StateRefusal, WakeVector};
+use poorwill_memory::EntryPoint;
+use poorwill_sleep::{Core, Moment, StateRefusal};
 use spin::Mutex;
 
 use crate::banks;
@@ -62,7 +63,7 @@ pub(crate) fn restore_hart() {
 /// [`StateError::NoRoom`], also for vector registers longer than an image can have.
 // Not inlined: a context is large, and its frame must end before the capture of the controllers.
 #[inline(never)]
-pub(crate) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+pub(crate) fn capture(vector: EntryPoint, into: &mut StateWriter<'_>) -> Result<(), StateError> {
     let clock = &platform().time;
     // This includes an interrupt that another hart sent before it stopped.
     this_hart().take_requests();

@@ -50,17 +50,17 @@ extern "C" fn wait_for_start() -> ! {
         }
     };
     own.set_up_csrs();
-    let resume = match starting.task() {
-        Task::Start(resume) => {
+    let entry = match starting.task() {
+        Task::Start(entry) => {
             cut::wait_for_release(own);
-            resume
+            entry
         }
-        Task::Wake(resume) => {
+        Task::Wake(entry) => {
             sleeper::restore_hart();
             cut::woke();
             // The hart's OS state is restored, so the line may be armed now.
             cut::begin(own);
-            resume
+            entry
         }
         Task::Go => {
             started(starting);
@@ -69,7 +69,7 @@ extern "C" fn wait_for_start() -> ! {
     };
     started(starting);
     // SAFETY: the hart that gave the task has checked the address.
-    unsafe { cut::enter_or_stop(own, resume) }
+    unsafe { cut::enter_or_stop(own, entry) }
 }
 
 fn started(starting: Starting<'_>) {

@@ -31,6 +31,7 @@
 //! claim after the last start's read of the task. Then it writes the task, and releases it with the
 //! state that the hart polls. A claimed state reads as `StartPending`, too.
 
+use poorwill_memory::EntryPoint;
 use thiserror::Error;
 
 use super::sync::{AtomicU8, AtomicU64, Ordering};
@@ -91,35 +92,23 @@ impl HsmState {
 #[error("the hart is {0:?}")]
 pub struct WrongState(pub HsmState);
 
-/// Entry point of the OS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resume {
-    /// Physical address of the first instruction.
-    pub address: u64,
-    /// Value of a1.
-    pub argument: u64,
-}
-
 /// A hart's task at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Enter the OS.
-    Start(Resume),
+    Start(EntryPoint),
     /// Restore the OS's context of this hart, then enter the OS.
-    Wake(Resume),
+    Wake(EntryPoint),
     /// Restore the hart's state from a cut, and continue where it was stopped.
     Go,
 }
 
 impl Task {
     /// Entry point of the OS; unused for [`Go`](Task::Go).
-    fn resume(self) -> Resume {
+    fn entry(self) -> EntryPoint {
         match self {
-            Task::Start(resume) | Task::Wake(resume) => resume,
-            Task::Go => Resume {
-                address: 0,
-                argument: 0,
-            },
+            Task::Start(entry) | Task::Wake(entry) => entry,
+            Task::Go => EntryPoint::default(),
         }
     }
 
@@ -181,8 +170,8 @@ impl HsmCell {
         known(self.state.load(Ordering::Acquire))
     }
 
-    fn resume(&self) -> Resume {
-        Resume {
+    fn entry(&self) -> EntryPoint {
+        EntryPoint {
             address: self.address.load(Ordering::Relaxed),
             argument: self.argument.load(Ordering::Relaxed),
         }
@@ -220,9 +209,9 @@ impl RemoteHsm<'_> {
     /// Entry point of the OS on a hart that was requested to start and has not yet started. Stays
     /// valid while no hart runs.
     #[must_use]
-    pub fn pending_start(self) -> Option<Resume> {
+    pub fn pending_start(self) -> Option<EntryPoint> {
         let is_pending = self.0.state.load(Ordering::Acquire) == HsmState::StartPending as u8;
-        is_pending.then(|| self.0.resume())
+        is_pending.then(|| self.0.entry())
     }
 
     /// Stopped -> StartPending, with the hart's task. The caller then interrupts the hart, which
@@ -234,9 +223,9 @@ impl RemoteHsm<'_> {
     pub fn start(self, task: Task) -> Result<(), WrongState> {
         let cell = self.0;
         cell.advance(HsmState::Stopped, CLAIMED)?;
-        let resume = task.resume();
-        cell.address.store(resume.address, Ordering::Relaxed);
-        cell.argument.store(resume.argument, Ordering::Relaxed);
+        let entry = task.entry();
+        cell.address.store(entry.address, Ordering::Relaxed);
+        cell.argument.store(entry.argument, Ordering::Relaxed);
         cell.task.store(task.number(), Ordering::Relaxed);
         let pending = HsmState::StartPending as u8;
         cell.state.store(pending, Ordering::Release);
@@ -302,10 +291,10 @@ impl<'a> LocalHsm<'a> {
         if cell.state.load(Ordering::Acquire) != HsmState::StartPending as u8 {
             return None;
         }
-        let resume = cell.resume();
+        let entry = cell.entry();
         let task = match cell.task.load(Ordering::Relaxed) {
-            0 => Task::Start(resume),
-            1 => Task::Wake(resume),
+            0 => Task::Start(entry),
+            1 => Task::Wake(entry),
             _ => Task::Go,
         };
         Some(Starting { cell, task })

@@ -1,8 +1,9 @@
 //! HSM: only the specification's edges exist.
 
-use poorwill_hart::{HsmCell, HsmState, Resume, Task, WrongState};
+use poorwill_hart::{HsmCell, HsmState, Task, WrongState};
+use poorwill_memory::EntryPoint;
 
-const TASK: Task = Task::Start(Resume {
+const TASK: Task = Task::Start(EntryPoint {
     address: 0x8020_0000,
     argument: 7,
 });
@@ -80,7 +81,7 @@ fn a_start_brings_its_task() {
         assert!(cell(state).local().starting().is_none(), "{state:?}");
     }
     let cell = HsmCell::new();
-    let resume = Resume {
+    let resume = EntryPoint {
         address: 0x1234_5678,
         argument: u64::MAX,
     };

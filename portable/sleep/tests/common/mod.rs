@@ -6,11 +6,10 @@ use poorwill_image::OpenError;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::fake::FakeMemory;
-use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use poorwill_memory::{EntryPoint, PAGE_BYTES, Page, to_usize};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::{
-    AreaError, ColdBoot, LoadMark, NoSleep, NoWake, Quiesced, Refusal, Slept, WakeVector, Woke,
-    sleep, wake,
+    AreaError, ColdBoot, LoadMark, NoSleep, NoWake, Quiesced, Refusal, Slept, Woke, sleep, wake,
 };
 use poorwill_store::fake::TABLE_BYTES;
 use poorwill_store::{Area, Configuration, Failure, Name, NoImage, StoreError};
@@ -23,7 +22,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const START: u64 = TABLE_BYTES;
 
 /// Where the OS goes on.
-const VECTOR: WakeVector = WakeVector {
+const VECTOR: EntryPoint = EntryPoint {
     address: 0,
     argument: 0,
 };

@@ -4,10 +4,10 @@ use poorwill_image::{
     Here, LoadError, NoWorkers, SealingKey, StateSections, Trust, Workspace, load, open,
 };
 use poorwill_medium::{MediumError, Window};
-use poorwill_memory::Page;
 use poorwill_memory::fake::FakeMemory;
+use poorwill_memory::{EntryPoint, Page};
 use poorwill_sleep::fake::{FakeMachine, FakeWork, IDENTITY};
-use poorwill_sleep::{Domain, Quiesced, Slept as Outcome, WakeVector, Woke, sleep, wake};
+use poorwill_sleep::{Domain, Quiesced, Slept as Outcome, Woke, sleep, wake};
 use poorwill_store::{
     Admitted, Area, Configuration, DiscardReason, Failure, SnapshotRules, StoreError,
 };
@@ -27,7 +27,7 @@ const KEY: [u8; 32] = [7; 32];
 pub(crate) const TRIES: u32 = 1;
 
 /// Where the OS goes on.
-const VECTOR: WakeVector = WakeVector {
+const VECTOR: EntryPoint = EntryPoint {
     address: 0,
     argument: 0,
 };

@@ -4,8 +4,9 @@
 use core::cell::Cell;
 
 use poorwill_arch::uninterrupted;
+use poorwill_memory::EntryPoint;
 use poorwill_sleep::cut::{self, CutCommitted, CutReason, NoCut, Proof, Prover};
-use poorwill_sleep::{VaultFault, VaultState, WakeVector};
+use poorwill_sleep::{VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
 use spin::MutexGuard;
 
@@ -21,7 +22,7 @@ use crate::platform::power_fail;
 /// # Errors
 ///
 /// [`NoCut`]: the machine has not changed.
-pub(crate) fn request(vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut> {
+pub(crate) fn request(vector: EntryPoint, began: u64) -> Result<CutCommitted, NoCut> {
     // Interrupts are off: a refused request lets the hart stop for the line later, and a committed
     // cut serves the line, too.
     uninterrupted(|| {
@@ -36,7 +37,7 @@ pub(crate) fn request(vector: WakeVector, began: u64) -> Result<CutCommitted, No
     })
 }
 
-fn request_alone(vector: WakeVector, began: u64) -> Result<CutCommitted, CutReason> {
+fn request_alone(vector: EntryPoint, began: u64) -> Result<CutCommitted, CutReason> {
     assert!(stack::is_on_upper_deep(), "a sleep is on the deep stack");
     let record = record().expect("a cut is armed");
     let request = Request {

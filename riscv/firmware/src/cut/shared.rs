@@ -4,9 +4,9 @@ use core::borrow::Borrow;
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::MAX_HARTS;
-use poorwill_hart::{Resume, Task};
+use poorwill_hart::Task;
 use poorwill_image::{SealedMemory, StateSections};
-use poorwill_memory::{MachineIdentity, Page};
+use poorwill_memory::{EntryPoint, MachineIdentity, Page};
 use poorwill_sleep::NotKept;
 use poorwill_sleep::cut::{CutMemory, Layout, Misfit, Place};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -133,8 +133,8 @@ const WAKES: u64 = 3;
 pub(crate) struct HartStart {
     id: u64,
     does: u64,
-    address: u64,
-    argument: u64,
+    /// Zeros for a hart that continues, or stays stopped.
+    entry: EntryPoint,
 }
 
 /// The tasks of all harts, in the order of the list. Go gives them to the harts.
@@ -157,26 +157,21 @@ impl KeepValue for Starts {
 }
 
 impl HartStart {
-    fn of(place: usize, hart: &Hart, vector: Option<Resume>) -> Self {
-        let entry =
+    fn of(place: usize, hart: &Hart, vector: Option<EntryPoint>) -> Self {
+        let part =
             record().and_then(|record| record.line(Place::Part(Layout::hart(place))).read_part());
-        let is_running = entry.is_some_and(|(_, entry)| entry.bytes != 0);
+        let is_running = part.is_some_and(|(_, part)| part.bytes != 0);
         let pending = hart.pending_start();
-        let (does, resume) = match (is_running, vector, pending) {
+        let (does, entry) = match (is_running, vector, pending) {
             (true, Some(vector), _) => (WAKES, Some(vector)),
             (true, None, _) => (GOES_ON, None),
             (false, _, Some(pending)) => (STARTS, Some(pending)),
             (false, _, None) => (STOPPED, None),
         };
-        let resume = resume.unwrap_or(Resume {
-            address: 0,
-            argument: 0,
-        });
         HartStart {
             id: hart.id(),
             does,
-            address: resume.address,
-            argument: resume.argument,
+            entry: entry.unwrap_or_default(),
         }
     }
 
@@ -196,14 +191,10 @@ impl HartStart {
 
     /// The hart's task; `None` for a stopped hart.
     pub(super) fn task(&self) -> Option<Task> {
-        let resume = Resume {
-            address: self.address,
-            argument: self.argument,
-        };
         match self.does {
             GOES_ON => Some(Task::Go),
-            STARTS => Some(Task::Start(resume)),
-            WAKES => Some(Task::Wake(resume)),
+            STARTS => Some(Task::Start(self.entry)),
+            WAKES => Some(Task::Wake(self.entry)),
             _ => None,
         }
     }

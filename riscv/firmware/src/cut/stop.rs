@@ -4,10 +4,9 @@ use core::cell::{Cell, OnceCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use poorwill_drivers::ShutDomains;
-use poorwill_hart::Resume;
 use poorwill_image::{StateWriter, Workers};
 use poorwill_keepers::Drivers;
-use poorwill_sleep::WakeVector;
+use poorwill_memory::EntryPoint;
 use poorwill_sleep::cut::{
     self, CutMemory, CutReason, Layout, Place, Proof, RequestMachine, StopMachine, WearWords,
 };
@@ -46,13 +45,13 @@ pub(crate) fn stop(frame: Option<&TrapFrame>) -> ! {
 /// # Safety
 ///
 /// The OS may execute at the address.
-pub(crate) unsafe fn enter_or_stop(own: ThisHart, resume: Resume) -> ! {
+pub(crate) unsafe fn enter_or_stop(own: ThisHart, entry_point: EntryPoint) -> ! {
     if power_fail::noticed() {
         // The call may have taken the interrupt for Stop, and memory may be sealed.
-        stop(Some(&entry::frame_at(resume)));
+        stop(Some(&entry::frame_at(entry_point)));
     }
     // SAFETY: by the caller's contract.
-    unsafe { own.enter(resume) }
+    unsafe { own.enter(entry_point) }
 }
 
 fn stop_on_own_stack(machine: Stopping<'_>) -> ! {
@@ -119,7 +118,7 @@ pub(super) struct Stopping<'a> {
 /// A cut that the OS asks for.
 pub(super) struct Request {
     /// The address at which the OS will continue.
-    pub(super) vector: WakeVector,
+    pub(super) vector: EntryPoint,
     /// The time of the OS's call, in ticks.
     pub(super) began: u64,
     /// Bytes of the devices' part, once a device may be quiet. The undo of a refused cut needs
@@ -233,7 +232,7 @@ pub(super) fn are_written_back(own: ThisHart, is_done: bool) -> Result<(), CutRe
 /// [`CutReason::NoRoom`], [`CutReason::DeviceState`].
 pub(super) fn write_shared(
     part: &mut Part,
-    vector: Option<Resume>,
+    vector: Option<EntryPoint>,
     shut: Option<&ShutDomains>,
 ) -> Result<u64, CutReason> {
     let mut writer = StateWriter::new(part.pages_mut());
@@ -360,10 +359,7 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn capture(&self, sequence: u64) -> Result<(), CutReason> {
-        let vector = self.request.as_ref().map(|request| Resume {
-            address: request.vector.address,
-            argument: request.vector.argument,
-        });
+        let vector = self.request.as_ref().map(|request| request.vector);
         let mut shared = self.record.part(Layout::SHARED);
         let bytes = write_shared(&mut shared, vector, self.shut.get())?;
         shared.enter(sequence, bytes)?;

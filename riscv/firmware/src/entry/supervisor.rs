@@ -2,7 +2,8 @@
 
 use poorwill_arch::csr::{self, status};
 use poorwill_arch::{fence, hart_id, irqs_off, set_thread_pointer, thread_pointer};
-use poorwill_hart::{PageTables, Resume};
+use poorwill_hart::PageTables;
+use poorwill_memory::EntryPoint;
 
 use super::{STACK_HEAD, TrapFrame};
 
@@ -22,8 +23,8 @@ pub(crate) fn page_tables() -> Option<PageTables> {
 ///
 /// # Safety
 ///
-/// `stack_top` is the top of this hart's stack, and the OS may execute at `resume.address`.
-pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
+/// `stack_top` is the top of this hart's stack, and the OS may execute at `point.address`.
+pub(crate) unsafe fn enter(point: EntryPoint, stack_top: usize) -> ! {
     irqs_off::end();
     let head = stack_top - STACK_HEAD;
     let hart = thread_pointer();
@@ -33,10 +34,10 @@ pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
         core::ptr::with_exposed_provenance_mut::<usize>(head).write(hart);
         csr::write::<{ csr::SATP }>(0);
         csr::write::<{ csr::MSTATUS }>(status_at_entry());
-        csr::write::<{ csr::MEPC }>(resume.address);
+        csr::write::<{ csr::MEPC }>(point.address);
         fence::all();
         set_thread_pointer(hart);
-        enter_supervisor(hart_id(), resume.argument, head)
+        enter_supervisor(hart_id(), point.argument, head)
     }
 }
 
@@ -49,15 +50,15 @@ fn status_at_entry() -> u64 {
 
 /// The frame of a trap just before the OS's first instruction, as if [`enter`] had run. Sets `satp`
 /// to zero, as `enter` does.
-pub(crate) fn frame_at(resume: Resume) -> TrapFrame {
+pub(crate) fn frame_at(point: EntryPoint) -> TrapFrame {
     // SAFETY: machine mode does not use satp.
     unsafe { csr::write::<{ csr::SATP }>(0) };
     let mut x = [0; 32];
     x[10] = hart_id() as usize;
-    x[11] = resume.argument as usize;
+    x[11] = point.argument as usize;
     TrapFrame {
         x,
-        mepc: resume.address as usize,
+        mepc: point.address as usize,
         mstatus: status_at_entry() as usize,
     }
 }

@@ -2,7 +2,8 @@
 
 use poorwill_arch::wait_for_interrupt;
 use poorwill_domain::{ClaimError, Domain};
-use poorwill_hart::{Resume, Task};
+use poorwill_hart::Task;
+use poorwill_memory::EntryPoint;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::hsm::suspend_type::{NON_RETENTIVE, RETENTIVE};
 use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
@@ -28,7 +29,7 @@ pub(super) fn call(call: Call) -> SbiRet {
 
 fn start(domain: &Domain, id: u64, address: u64, argument: usize) -> Result<SbiRet, ClaimError> {
     let hart = find(domain, id)?;
-    let task = Task::Start(Resume {
+    let task = Task::Start(EntryPoint {
         address: domain.executable(address)?.get(),
         argument: argument as u64,
     });
@@ -81,10 +82,10 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
     let Some(address) = address else {
         return SbiRet::success(0);
     };
-    let resume = Resume {
+    let entry = EntryPoint {
         address,
         argument: argument as u64,
     };
     // SAFETY: the address was checked, and this hart's call chain ends here.
-    unsafe { cut::enter_or_stop(hart, resume) }
+    unsafe { cut::enter_or_stop(hart, entry) }
 }

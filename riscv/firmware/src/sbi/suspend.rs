@@ -2,7 +2,7 @@
 
 use poorwill_arch::{Time, interruptible};
 use poorwill_domain::Request;
-use poorwill_hart::Resume;
+use poorwill_memory::EntryPoint;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
@@ -58,10 +58,10 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
             return SbiRet::denied();
         }
     };
-    let resume = Resume { address, argument };
-    match stack::deep(|| sleep::sleep(resume, &stopped)) {
+    let vector = EntryPoint { address, argument };
+    match stack::deep(|| sleep::sleep(vector, &stopped)) {
         // SAFETY: the address was checked, and this hart's call chain ends here.
-        Ok(()) => unsafe { cut::enter_or_stop(hart, resume) },
+        Ok(()) => unsafe { cut::enter_or_stop(hart, vector) },
         Err(error) => {
             say!("sleep refused: {error}");
             // If the power fails, memory may be sealed, and time is short.

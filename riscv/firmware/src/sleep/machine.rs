@@ -6,13 +6,13 @@ use poorwill_hart::{HartContext, PageTables};
 use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{AddressSpace, Free, FreeListError, Span, free_pages};
-use poorwill_memory::{MachineIdentity, OsMemory, PageMap, PhysRange};
+use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, PageMap, PhysRange};
 use poorwill_sleep::cut::{CutCommitted, CutReason, NoCut};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
     AreaError, Bar, BootAttempt, Clock, Console, Core, Devices, Domain, Event, HasVault, Job,
     LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, Startup, StateRefusal, WakeReport,
-    WakeVector, WarmReset,
+    WarmReset,
 };
 use spin::Mutex;
 
@@ -151,7 +151,7 @@ impl Power for Firmware {
         cut::is_armed() && self.can_power_off()
     }
 
-    fn cut(&self, vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut> {
+    fn cut(&self, vector: EntryPoint, began: u64) -> Result<CutCommitted, NoCut> {
         cut::request(vector, began)
     }
 
@@ -207,7 +207,7 @@ impl Domain for Firmware {
         Ok(found)
     }
 
-    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+    fn capture(&self, vector: EntryPoint, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
         sleeper::capture(vector, into)?;
         let saving = Saving {
             store: Store::Image,

@@ -6,11 +6,12 @@ mod machine;
 mod retain;
 
 use poorwill_arch::interruptible;
-use poorwill_hart::{Resume, Task};
+use poorwill_hart::Task;
 use poorwill_image::PowerFails;
+use poorwill_memory::EntryPoint;
 use poorwill_sleep::cut::CutReason;
 use poorwill_sleep::{ColdBoot, NoSleep};
-use poorwill_sleep::{Quiesced, Slept, WakeVector, Woke};
+use poorwill_sleep::{Quiesced, Slept, Woke};
 
 use crate::cut;
 use crate::hart::{self, OthersStopped};
@@ -25,10 +26,9 @@ use machine::Firmware;
 /// # Errors
 ///
 /// [`NoSleep`]: the machine was to be saved at once, and could not.
-pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSleep> {
-    let Resume { address, argument } = resume;
+pub(crate) fn sleep(vector: EntryPoint, stopped: &OthersStopped) -> Result<(), NoSleep> {
     let mut memory = os_memory(stopped);
-    let quiesced = Quiesced::new(&mut memory, WakeVector { address, argument });
+    let quiesced = Quiesced::new(&mut memory, vector);
     // SAFETY: the sleep holds nothing that the OS's timer needs.
     match unsafe {
         interruptible(0, || {
@@ -87,8 +87,7 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason
     let time = &platform().time;
     time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
     let hart = hart::find(core.hart()).expect("the state was checked to name a hart");
-    let WakeVector { address, argument } = core.vector();
-    hart.start(Task::Wake(Resume { address, argument }))
+    hart.start(Task::Wake(core.vector()))
         .expect("every hart waits to be started");
     hart::this_hart().wait()
 }

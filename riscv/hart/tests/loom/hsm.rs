@@ -3,15 +3,16 @@
 
 use loom::sync::Arc;
 use loom::thread;
+use poorwill_memory::EntryPoint;
 
 macro_rules! explorations {
     ($variant:ident) => {
         pub(super) mod $variant {
             use super::*;
-            use crate::$variant::hsm::{HsmCell, HsmState, Resume, Task};
+            use crate::$variant::hsm::{HsmCell, HsmState, Task};
 
             fn task(number: u64) -> Task {
-                Task::Start(Resume {
+                Task::Start(EntryPoint {
                     address: number,
                     argument: number,
                 })
