@@ -104,6 +104,12 @@ pub enum Task {
 }
 
 impl Task {
+    /// The task with this number; `None` if there is none.
+    fn from_number(number: u8, entry: EntryPoint) -> Option<Task> {
+        let all = [Task::Start(entry), Task::Wake(entry), Task::Go];
+        all.into_iter().find(|task| task.number() == number)
+    }
+
     /// Entry point of the OS; unused for [`Go`](Task::Go).
     fn entry(self) -> EntryPoint {
         match self {
@@ -285,18 +291,18 @@ impl<'a> LocalHsm<'a> {
     }
 
     /// The hart's task, if it was requested to start.
+    ///
+    /// # Panics
+    ///
+    /// If the cell's memory holds no valid task: it was overwritten.
     #[must_use]
     pub fn starting(self) -> Option<Starting<'a>> {
         let cell = self.0;
         if cell.state.load(Ordering::Acquire) != HsmState::StartPending as u8 {
             return None;
         }
-        let entry = cell.entry();
-        let task = match cell.task.load(Ordering::Relaxed) {
-            0 => Task::Start(entry),
-            1 => Task::Wake(entry),
-            _ => Task::Go,
-        };
+        let task = Task::from_number(cell.task.load(Ordering::Relaxed), cell.entry());
+        let task = task.expect("the starter has written its task");
         Some(Starting { cell, task })
     }
 }
