@@ -4,6 +4,7 @@
 mod commands;
 mod demo;
 mod doctor;
+mod domains;
 mod progress;
 mod work_folder;
 
@@ -16,6 +17,7 @@ use commands::cut::Cut;
 use commands::demo::Demo;
 use commands::disk::Disk;
 use commands::doctor::Doctor;
+use commands::domains::Domains;
 use commands::energy::Energy;
 use commands::key::Key;
 use commands::psu::Psu;
@@ -39,6 +41,8 @@ Examples:
   poorwill psu fail machine.ram    let the power of a machine of `run --cut` fail
   poorwill bench --save bench.json && poorwill report bench.json
                                    measurements, and a page of them
+  poorwill domains check machine.dtb
+                                   find out whether its domains can be fenced
   poorwill energy                  compute which sleep mode saves energy
 
 Environment:
@@ -66,6 +70,7 @@ enum Command {
     Psu(Psu),
     Cut(Cut),
     Doctor(Doctor),
+    Domains(Domains),
     Bench(Bench),
     Report(Report),
     Energy(Energy),
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
             Command::Psu(psu) => psu.execute(),
             Command::Cut(cut) => cut.execute(),
             Command::Doctor(doctor) => doctor.execute(),
+            Command::Domains(domains) => domains.execute(),
             Command::Bench(bench) => bench.execute(),
             Command::Report(report) => report.execute(),
             Command::Energy(energy) => energy.execute(),

@@ -6,6 +6,7 @@ pub(crate) mod cut;
 pub(crate) mod demo;
 pub(crate) mod disk;
 pub(crate) mod doctor;
+pub(crate) mod domains;
 pub(crate) mod energy;
 pub(crate) mod key;
 pub(crate) mod psu;

@@ -166,6 +166,39 @@ pub enum Unfenced {
     Permissions { domain: NodeName, start: u64 },
 }
 
+impl Unfenced {
+    /// A short name of the reason, which stays the same in later versions.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Unfenced::Overlap { .. } => "overlap",
+            Unfenced::Kept { .. } => "kept",
+            Unfenced::Plic { .. } => "plic",
+            Unfenced::DirectAplic { .. } => "direct-aplic",
+            Unfenced::NoImsic { .. } => "no-imsic",
+            Unfenced::JointImsic { .. } => "joint-imsic",
+            Unfenced::SharedImsic { .. } => "shared-imsic",
+            Unfenced::ForeignAplic { .. } => "foreign-aplic",
+            Unfenced::ForeignFile { .. } => "foreign-file",
+            Unfenced::VirtioMmio { .. } => "virtio-mmio",
+            Unfenced::NoHost(_) => "no-host",
+            Unfenced::SeveralHosts(_) => "several-hosts",
+            Unfenced::NoIommu { .. } => "no-iommu",
+            Unfenced::SharedFunction { .. } => "shared-function",
+            Unfenced::SharedBus { .. } => "shared-bus",
+            Unfenced::Configuration { .. } => "configuration",
+            Unfenced::ForeignRange { .. } => "foreign-range",
+            Unfenced::SharedRange { .. } => "shared-range",
+            Unfenced::Unholdable { .. } => "unholdable",
+            Unfenced::Unreachable { .. } => "unreachable",
+            Unfenced::SharedIntx { .. } => "shared-intx",
+            Unfenced::SleepDisk { .. } => "sleep-disk",
+            Unfenced::Plan { .. } => "plan",
+            Unfenced::Permissions { .. } => "permissions",
+        }
+    }
+}
+
 /// A resource that machine mode keeps on a machine with domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
@@ -219,6 +252,21 @@ pub enum Unseen {
     Pmp,
     /// The disks with a sleep area.
     SleepDisks,
+}
+
+impl Unseen {
+    /// A short name of the fact, which stays the same in later versions.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Unseen::RootPorts => "root-ports",
+            Unseen::VirtioPlatform => "virtio-platform",
+            Unseen::InterruptPins => "interrupt-pins",
+            Unseen::BehindBridges => "behind-bridges",
+            Unseen::Pmp => "pmp",
+            Unseen::SleepDisks => "sleep-disks",
+        }
+    }
 }
 
 impl fmt::Display for Unseen {

@@ -1,0 +1,262 @@
+//! The domains of a machine's device tree, for people and as JSON.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use poorwill_devicetree::{
+    DomainNode, FunctionRange, Machine, MemoryRegion, Partition, PciWiring, Permissions, RangeKind,
+};
+use poorwill_domain::check::{Facts, Unfenced, Unseen, findings, unseen};
+use poorwill_domain::pmp::Pmp;
+use poorwill_memory::PhysRange;
+use serde_json::{Value, json};
+
+/// Bytes of the firmware's first range (`firmware.ld`).
+const FIRMWARE_BYTES: u64 = 1792 << 10;
+
+/// log2 of the PMP granularity that the check assumes: pages, or less.
+const GRANULARITY_BITS: u32 = 12;
+
+/// A device tree with domains.
+pub(crate) struct Tree {
+    file: PathBuf,
+    blob: Vec<u8>,
+    machine: Machine,
+    partition: Partition,
+}
+
+/// Facts that a tree does not state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Assumed {
+    /// PMP entries of each hart.
+    pub(crate) pmp_entries: Option<usize>,
+    /// Address of the firmware's first range.
+    pub(crate) firmware_at: u64,
+}
+
+/// The result of a check.
+pub(crate) struct Verdict {
+    file: PathBuf,
+    findings: Vec<Unfenced>,
+    unseen: Vec<Unseen>,
+}
+
+impl Tree {
+    /// Reads a compiled device tree.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or the tree has no domains, or the firmware refuses it.
+    pub(crate) fn read(file: &Path) -> anyhow::Result<Self> {
+        let place = || file.display().to_string();
+        let blob = std::fs::read(file).with_context(place)?;
+        let partition = Partition::read(&blob).with_context(place)?;
+        let partition = partition
+            .context("the device tree describes no domains; docs/domains.md has the bindings")
+            .with_context(place)?;
+        let machine = Machine::read(&blob).with_context(place)?;
+        Ok(Tree {
+            file: file.to_owned(),
+            blob,
+            machine,
+            partition,
+        })
+    }
+
+    /// Checks whether the domains can be fenced from each other.
+    pub(crate) fn check(&self, assumed: Assumed) -> Verdict {
+        let pmp = assumed.pmp_entries.map(|entries| Pmp {
+            entries,
+            granularity_bits: GRANULARITY_BITS,
+        });
+        let facts = Facts {
+            machine: &self.machine,
+            wiring: PciWiring::first(&self.blob),
+            firmware: &[PhysRange::new(assumed.firmware_at, FIRMWARE_BYTES)],
+            closed: &[],
+            pmp,
+            sleep_disks: None,
+        };
+        let mut all = Vec::new();
+        findings(&self.partition, &facts, &mut |finding| all.push(finding));
+        Verdict {
+            file: self.file.clone(),
+            findings: all,
+            unseen: unseen(&self.partition, &facts).collect(),
+        }
+    }
+
+    /// The domains as text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for domain in &self.partition.domains {
+            text += &text_of(domain);
+        }
+        text
+    }
+
+    /// The domains as JSON.
+    pub(crate) fn value(&self) -> Value {
+        json!({
+            "digest": format!("{:016x}", self.partition.digest()),
+            "cold_boot_harts": self.partition.cold_boot_harts[..],
+            "domains": self.partition.domains.iter().map(value_of).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn text_of(domain: &DomainNode) -> String {
+    let mut text = format!("domain {}\n", domain.name);
+    let mut line = |name: &str, value: String| text += &format!("    {name:12} {value}\n");
+    let harts: Vec<_> = domain.harts.iter().map(ToString::to_string).collect();
+    line(
+        "harts",
+        format!("{}; boot hart {}", harts.join(" "), domain.boot_hart),
+    );
+    let address = |address: Option<u64>| match address {
+        Some(address) => format!("{address:#x}"),
+        None => "the previous boot stage's".to_owned(),
+    };
+    let (start, argument) = (address(domain.next_address), address(domain.next_argument));
+    line("next stage", format!("{start}, argument {argument}"));
+    line("wake order", domain.wake_order.to_string());
+    let rights = [
+        (domain.may_suspend, "suspend (the master)"),
+        (domain.may_reset, "reset"),
+    ];
+    let rights: Vec<_> = rights
+        .iter()
+        .filter(|right| right.0)
+        .map(|right| right.1)
+        .collect();
+    line(
+        "rights",
+        if rights.is_empty() {
+            "none".to_owned()
+        } else {
+            rights.join(", ")
+        },
+    );
+    for span in domain.spans() {
+        let kind = if span.is_mmio { "registers" } else { "memory" };
+        let PhysRange { start, end } = span.range;
+        line(
+            kind,
+            format!("{start:#x} to {end:#x} {}", letters(span.permissions)),
+        );
+    }
+    for one in &domain.functions {
+        let mut value = one.function.to_string();
+        if let Some((first, last)) = one.buses {
+            write!(value, ", a bridge to buses {first} to {last}").expect("a string");
+        }
+        let ranges = domain
+            .ranges
+            .iter()
+            .filter(|range| range.function == one.function);
+        for range in ranges {
+            let PhysRange { start, end } = range.range;
+            write!(value, "; {:#x}: {start:#x} to {end:#x}", range.register).expect("a string");
+        }
+        line("function", value);
+    }
+    text
+}
+
+/// Permissions of S and U mode, as in `rw-`.
+fn letters(permissions: Permissions) -> String {
+    let letter = |is_set, letter| if is_set { letter } else { '-' };
+    String::from_iter([
+        letter(permissions.reads(), 'r'),
+        letter(permissions.writes(), 'w'),
+        letter(permissions.executes(), 'x'),
+    ])
+}
+
+fn value_of(domain: &DomainNode) -> Value {
+    let region = |region: &MemoryRegion| {
+        json!({
+            "base": region.base,
+            "order": region.order,
+            "mmio": region.is_mmio,
+            "permissions": letters(region.permissions),
+        })
+    };
+    let range = |range: &FunctionRange| {
+        json!({
+            "function": range.function.to_string(),
+            "register": range.register,
+            "kind": match range.kind {
+                RangeKind::Io => "io",
+                RangeKind::Memory32 => "memory32",
+                RangeKind::Memory64 => "memory64",
+            },
+            "prefetchable": range.is_prefetchable,
+            "start": range.range.start,
+            "end": range.range.end,
+        })
+    };
+    let functions = domain.functions.iter().map(|one| {
+        json!({
+            "function": one.function.to_string(),
+            "buses": one.buses.map(|(first, last)| [first, last]),
+        })
+    });
+    json!({
+        "name": domain.name.as_str(),
+        "harts": domain.harts[..],
+        "boot_hart": domain.boot_hart,
+        "next_address": domain.next_address,
+        "next_argument": domain.next_argument,
+        "wake_order": domain.wake_order,
+        "may_suspend": domain.may_suspend,
+        "may_reset": domain.may_reset,
+        "regions": domain.regions.iter().map(region).collect::<Vec<_>>(),
+        "devices": domain.devices[..],
+        "functions": functions.collect::<Vec<_>>(),
+        "ranges": domain.ranges.iter().map(range).collect::<Vec<_>>(),
+    })
+}
+
+impl Verdict {
+    /// Returns whether no reason is known against the fence.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// The verdict as text: a line for each finding, and for each unseen fact.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for finding in &self.findings {
+            text += &format!("{}: {finding}\n", finding.name());
+        }
+        for fact in &self.unseen {
+            text += &format!("unseen: {}: {fact}\n", fact.name());
+        }
+        let file = self.file.display();
+        text += &match (self.findings.len(), self.unseen.len()) {
+            (0, 0) => format!("{file}: the domains can be fenced\n"),
+            (0, _) => format!(
+                "{file}: the domains can be fenced, as far as the tree says; \
+                 the firmware checks what is unseen\n"
+            ),
+            (count, _) => format!("{file}: the domains cannot be fenced: {count} reasons\n"),
+        };
+        text
+    }
+
+    /// The verdict as JSON.
+    pub(crate) fn value(&self) -> Value {
+        let findings = self.findings.iter();
+        let findings =
+            findings.map(|one| json!({ "name": one.name(), "message": one.to_string() }));
+        let unseen = self.unseen.iter();
+        let unseen = unseen.map(|one| json!({ "name": one.name(), "message": one.to_string() }));
+        json!({
+            "fenced": self.is_fenced(),
+            "findings": findings.collect::<Vec<_>>(),
+            "unseen": unseen.collect::<Vec<_>>(),
+        })
+    }
+}
