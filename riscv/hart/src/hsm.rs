@@ -104,7 +104,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// The task with this number; `None` if there is none.
+    /// The task with this number; `None` for any other number.
     fn from_number(number: u8, entry: EntryPoint) -> Option<Task> {
         let all = [Task::Start(entry), Task::Wake(entry), Task::Go];
         all.into_iter().find(|task| task.number() == number)
