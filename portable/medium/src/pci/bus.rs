@@ -91,6 +91,20 @@ impl Bus {
         })
     }
 
+    /// The bus below a bridge that has these bus numbers, first and last.
+    pub(super) fn numbered(
+        config: &impl ConfigSpace,
+        bridge: Function,
+        (number, last): (u8, u8),
+    ) -> Result<Bus, PciError> {
+        let devices = if ends_a_link(config, bridge)? { 1 } else { 32 };
+        Ok(Bus {
+            number,
+            last,
+            devices,
+        })
+    }
+
     /// The bus numbers of a bridge, if they are valid.
     fn numbers(&self, config: &impl ConfigSpace, bridge: Function) -> Option<(u8, u8)> {
         let [primary, secondary, subordinate, _] = config.read32(bridge, BUSES).to_le_bytes();
@@ -147,14 +161,23 @@ pub(super) fn look(config: &impl ConfigSpace, function: Function) -> Option<u32>
     }
 }
 
+/// Types of PCI Express ports (7.5.3.2).
+const ROOT_PORT: u32 = 4;
+const DOWNSTREAM_PORT: u32 = 6;
+
 /// Whether the bus below a bridge is a PCI Express link, with one device. Some hosts
 /// would show that device again under each number.
 fn ends_a_link(config: &impl ConfigSpace, bridge: Function) -> Result<bool, PciError> {
-    const ROOT_PORT: u32 = 4;
-    const DOWNSTREAM_PORT: u32 = 6;
+    let port = port_type(config, bridge)?;
+    Ok(matches!(port, Some(ROOT_PORT | DOWNSTREAM_PORT)))
+}
+
+/// Whether a bridge is a root port.
+pub(super) fn is_root_port(config: &impl ConfigSpace, bridge: Function) -> Result<bool, PciError> {
+    Ok(port_type(config, bridge)? == Some(ROOT_PORT))
+}
+
+fn port_type(config: &impl ConfigSpace, bridge: Function) -> Result<Option<u32>, PciError> {
     let express = capability::find(config, bridge, PCI_EXPRESS)?;
-    Ok(express.is_some_and(|express| {
-        let port = config.read32(bridge, express) >> 20 & 0xf;
-        port == ROOT_PORT || port == DOWNSTREAM_PORT
-    }))
+    Ok(express.map(|express| config.read32(bridge, express) >> 20 & 0xf))
 }

@@ -26,6 +26,7 @@ mod location;
 mod message;
 #[cfg(any(test, feature = "fake"))]
 pub mod model;
+pub mod placement;
 mod power;
 mod register;
 mod saved;

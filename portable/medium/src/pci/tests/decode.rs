@@ -5,7 +5,7 @@ use crate::pci::model::Node;
 
 /// The locations (steps from the root) of the functions that answer to a
 /// memory address, each with whether it and all above it may access memory.
-pub(super) fn decoders(nodes: &[Node], address: u64) -> Vec<(Vec<Step>, bool)> {
+pub(in crate::pci) fn decoders(nodes: &[Node], address: u64) -> Vec<(Vec<Step>, bool)> {
     let mut found = Vec::new();
     for node in nodes {
         let is_master = node.command() & 4 != 0;
@@ -30,7 +30,7 @@ pub(super) fn decoders(nodes: &[Node], address: u64) -> Vec<(Vec<Step>, bool)> {
 }
 
 /// Memory BARs of a function: address and length.
-pub(super) fn bars(node: &Node) -> impl Iterator<Item = (u64, u64)> + '_ {
+pub(in crate::pci) fn bars(node: &Node) -> impl Iterator<Item = (u64, u64)> + '_ {
     let count = if node.is_bridge() { 2 } else { 6 };
     (0..count).filter_map(move |index| {
         let (low, mask) = (node.registers[4 + index], node.writable[4 + index]);
@@ -49,7 +49,7 @@ pub(super) fn bars(node: &Node) -> impl Iterator<Item = (u64, u64)> + '_ {
 }
 
 /// A bridge's memory windows, first and last address.
-pub(super) fn windows(node: &Node) -> [(u64, u64); 2] {
+pub(in crate::pci) fn windows(node: &Node) -> [(u64, u64); 2] {
     let window = |register: usize, upper: [u32; 2]| {
         let value = node.registers[register / 4];
         (

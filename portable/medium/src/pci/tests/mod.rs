@@ -4,9 +4,9 @@
     reason = "registers are cut from words"
 )]
 
-mod decode;
+pub(super) mod decode;
 mod device_handles;
-mod os;
+pub(super) mod os;
 mod properties;
 mod silence;
 mod virtual_functions;
