@@ -139,6 +139,9 @@ pub enum ColdBoot {
     /// There is no sleep area.
     #[error("no image: {0}")]
     NoArea(AreaError),
+    /// The machine has domains, which no sleep mode saves yet.
+    #[error("the machine has domains")]
+    Domains,
     /// A key was pressed.
     #[error("a key was pressed, and the snapshot does not wake")]
     Key,

@@ -29,6 +29,7 @@ mod intruder;
 mod isa;
 mod machine;
 mod memory_controller;
+mod next_tree;
 mod node;
 mod own_size;
 mod partition;
@@ -62,6 +63,7 @@ pub use machine::{
     DescriptionError, MAX_FW_CFGS, MAX_IOMMUS, MAX_MTIMES, MAX_PCI_HOSTS, MAX_VIRTIO, Machine,
 };
 pub use memory_controller::{ControllerBits, MAX_WEAR_RANGES, MemoryController, WearRanges};
+pub use next_tree::reserved_of;
 pub use node::NodeName;
 pub use own_size::MAX_MACHINE_ONLY;
 pub use partition::{

@@ -3,9 +3,6 @@ use poorwill_memory::{MemoryMap, PhysRange};
 
 use crate::harts::HartSet;
 
-/// Maximum number of domains of a machine.
-pub const MAX_DOMAINS: usize = 8;
-
 /// Maximum number of ranges of devices in a domain.
 pub const MAX_DEVICES: usize = 32;
 
@@ -32,14 +29,24 @@ pub struct Domain {
     pub rights: Rights,
 }
 
-/// The first program of a domain, and its device tree.
+/// The first program of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextStage {
     /// Physical address of its first instruction.
     pub address: u64,
-    /// The device tree as the previous stage loaded it, with room to grow. The range ends where the
-    /// domain's memory does.
-    pub tree: PhysRange,
+    /// Its second argument, if it has no device tree.
+    pub argument: u64,
+    /// Its device tree.
+    pub tree: Option<StageTree>,
+}
+
+/// The device tree of a next stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageTree {
+    /// The device tree as the previous stage loaded it.
+    pub blob: PhysRange,
+    /// The same with room to grow, as far as that is memory of the domain.
+    pub loaded: PhysRange,
     /// The final device tree, with room to grow: in place, or at another address if there is no
     /// room. `None`: there is no room in the domain's memory.
     pub handed_on: Option<PhysRange>,

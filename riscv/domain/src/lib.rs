@@ -23,11 +23,13 @@ mod fence_range;
 mod fw_dynamic;
 mod harts;
 mod linux_image;
+mod partition;
 pub mod pmp;
 
 pub use claims::{ClaimError, ClaimedBytes, CodeAddress};
-pub use domain::{Domain, MAX_DEVICES, MAX_DOMAINS, MAX_FLASH, NextStage, Request, Rights};
+pub use domain::{Domain, MAX_DEVICES, MAX_FLASH, NextStage, Request, Rights, StageTree};
 pub use fence_range::{FencePages, FenceRange, MANY_PAGES};
 pub use fw_dynamic::{FwDynamic, FwDynamicError, TREE_GROWTH};
 pub use harts::{HartSelection, HartSet, HartSetError, MAX_DOMAIN_HARTS};
 pub use linux_image::LinuxImage;
+pub use partition::{DomainError, LoadedStage, memory_of};

@@ -53,8 +53,8 @@ fn domain(ids: impl IntoIterator<Item = u64>) -> Domain {
         registers: <_>::default(),
         next_stage: NextStage {
             address: 0x8020_0000,
-            tree: PhysRange::new(0x8800_0000, PAGE),
-            handed_on: None,
+            argument: 0,
+            tree: None,
         },
         rights: Rights::ALL,
     }

@@ -38,6 +38,15 @@ impl Partition {
         Ok(is_there.then_some(partition))
     }
 
+    /// Returns whether the tree describes a partition, good or bad. It takes little stack.
+    #[must_use]
+    pub fn is_described(blob: &[u8]) -> bool {
+        let chosen = open(blob).and_then(|tree| tree.root().child("chosen"));
+        let mut configs = Configs::default();
+        let found = chosen.map(|chosen| configs.find(chosen, MAX_DEPTH));
+        configs.domains.is_some() || found.is_some_and(|found| found.is_err())
+    }
+
     /// As [`read`](Self::read), into an empty `self`: a partition takes 16 KiB and is not moved.
     /// Returns whether the tree describes a partition.
     ///
