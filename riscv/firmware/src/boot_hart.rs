@@ -14,6 +14,7 @@ use arrayvec::ArrayVec;
 use crate::entry::offer;
 use crate::hart::{self, Hart};
 use crate::platform::console::say;
+use crate::platform::domain::LiveDomain;
 use crate::platform::platform;
 
 /// Maximum wait for a hart that should have arrived. Harts leave reset together; under QEMU with
@@ -64,6 +65,12 @@ pub(crate) fn for_next_stage<'a>(own: &'a Hart, stage: &FwDynamic) -> &'a Hart {
     preferred
         .filter(|hart| waited_for(&platform().time, || hart.has_arrived()))
         .unwrap_or(own)
+}
+
+/// The hart for the next stage of a domain; `None` if it does not arrive.
+pub(crate) fn of_domain(domain: &LiveDomain) -> Option<&'static Hart> {
+    let hart = hart::find(domain.boot_hart)?;
+    waited_for(&platform().time, || hart.has_arrived()).then_some(hart)
 }
 
 fn waited_for(time: &Time, is_true: impl Fn() -> bool) -> bool {

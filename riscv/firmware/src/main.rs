@@ -32,7 +32,6 @@ use poorwill_arch::{interruptible, irqs_off};
 use poorwill_devicetree::{DescriptionError, Machine};
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
-use poorwill_memory::PhysRange;
 use poorwill_sleep::ColdBoot;
 use poorwill_sleep::cut::NoGo;
 use thiserror::Error;
@@ -41,12 +40,14 @@ use crate::entry::stack;
 use crate::hart::ThisHart;
 use crate::next_stage::NextStageError;
 use crate::platform::console::say;
-use crate::platform::{PlatformError, Started, platform, power};
+use crate::platform::{PlatformError, Previous, Started, domain, platform, power};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum BootError {
     #[error("{0}")]
     FwDynamic(#[from] FwDynamicError),
+    #[error("hart {0} of a domain's next stage has not arrived")]
+    NotArrived(u64),
     #[error("{0}")]
     NextStage(#[from] NextStageError),
     #[error("{0}")]
@@ -84,6 +85,9 @@ fn boot(
     irqs_off::begin();
     stack::begin_on_deep();
     let (next, own, began) = start(hart_id, tree, information)?;
+    if domain::are_several() {
+        return start_domains(own);
+    }
     // The power supply may still ramp up. A wake would then end in a cut as soon as the line is
     // armed.
     early(cut::wait_for_power);
@@ -103,14 +107,29 @@ fn boot(
     say!("cold boot: {reason}");
     let domain = own.domain();
     // SAFETY: the machine boots cold, and the tree was not read since the start.
-    let entry = early(|| unsafe {
-        next_stage::prepare(&next, platform(), domain, reason, cut::has_line())
-    })?;
+    let entry =
+        early(|| unsafe { next_stage::prepare(platform(), domain, reason, cut::has_line()) })?;
     // This comes before the line is armed: a hart that waits for another does not check the line.
     let first = early(|| boot_hart::for_next_stage(&own, &next));
     early(|| cut::begin(own));
     // Like all harts, this one waits for its start.
     first.start(Task::Start(entry))?;
+    own.wait()
+}
+
+/// Starts the next stage of each domain, in the order in which they wake.
+fn start_domains(own: ThisHart) -> Result<core::convert::Infallible, BootError> {
+    let reason = ColdBoot::Domains;
+    say!("cold boot: {reason}");
+    for domain in domain::all() {
+        // SAFETY: the machine boots cold, and no tree was read since the start.
+        let entry = early(|| unsafe { next_stage::prepare(platform(), domain, reason, false) })?;
+        let first = early(|| boot_hart::of_domain(domain));
+        let first = first.ok_or(BootError::NotArrived(domain.boot_hart))?;
+        say!("domain {}: starts on hart {}", domain.name, first.id());
+        first.start(Task::Start(entry))?;
+    }
+    // Like all harts, this one waits for its start.
     own.wait()
 }
 
@@ -125,7 +144,7 @@ fn start(
 ) -> Result<(FwDynamic, ThisHart, u64), BootError> {
     // SAFETY: entry.S passes on the previous stage's addresses, which may be wrong. But reads have
     // no side effects there or within the tree's memory, and this hart is alone on the machine.
-    let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
+    let load: fn(u64, &mut [u8]) = |address, into| unsafe { next_stage::load(address, into) };
     let blob = FwDynamic::find_tree(tree as u64, load)?;
     // SAFETY: a blob of this length was found there, and only `prepare` writes it later.
     let blob_bytes = unsafe { next_stage::tree(blob) };
@@ -135,12 +154,13 @@ fn start(
     unsafe { platform::start_console(&machine) };
     found?;
     let next = FwDynamic::read(blob, information as u64, load)?;
-    let Some(place) = machine.harts.iter().position(|hart| hart.id == hart_id) else {
+    let may_boot = platform::may_boot(hart_id, blob_bytes).map_err(PlatformError::from)?;
+    let place = machine.harts.iter().position(|hart| hart.id == hart_id);
+    let Some(place) = place.filter(|_| may_boot) else {
         // SAFETY: the tree describes this machine, on which this hart is alone.
         unsafe { boot_hart::hand_over(hart_id, &machine, &next, tree, information) };
         return Err(BootError::NoBootHart(hart_id));
     };
-    let taken = |memory: &[PhysRange]| next.taken(memory, load);
     // SAFETY: the tree describes this machine, and boot is called once.
     let Started {
         platform,
@@ -149,7 +169,12 @@ fn start(
         pages,
     } = early(|| unsafe {
         let cut_pages = cut::pages_needed(&machine);
-        platform::start(&machine, taken, sleep_memory::pages_needed, cut_pages)
+        let previous = Previous {
+            blob: blob_bytes,
+            information: &next,
+            load,
+        };
+        platform::start(&machine, previous, sleep_memory::pages_needed, cut_pages)
     })?;
     // SAFETY: the tree describes this machine.
     unsafe { hart::start(&machine.harts) };

@@ -1,14 +1,15 @@
 //! The next stage: its files in memory from the previous stage, and its device tree.
 
+use arrayvec::ArrayVec;
 use poorwill_devicetree::{FixupError, Fixups, fixup};
-use poorwill_domain::{Domain, FwDynamic};
+use poorwill_domain::Domain;
 use poorwill_log::{LogText, TEXT_BYTES, ToldLog};
 use poorwill_memory::{EntryPoint, PhysRange};
 use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{ColdBoot, Report, Startup};
 use thiserror::Error;
 
-use crate::platform::{Platform, console, entropy, pmp};
+use crate::platform::{Platform, console, domain, entropy, pmp};
 use crate::report;
 
 /// Value of the log property until the log is written.
@@ -57,34 +58,41 @@ pub(crate) unsafe fn tree(blob: PhysRange) -> &'static mut [u8] {
 ///
 /// # Safety
 ///
-/// The previous stage left `stage`, nothing runs in the OS's memory yet, and no slice of [`tree`]
-/// is in use.
+/// The previous stage left the domain's next stage, nothing runs in its memory yet, and no slice of
+/// [`tree`] is in use.
 pub(crate) unsafe fn prepare(
-    stage: &FwDynamic,
     platform: &Platform,
     domain: &Domain,
     reason: ColdBoot,
     has_line: bool,
 ) -> Result<EntryPoint, NextStageError> {
     let entry = domain.entry();
-    let entry = entry.map_err(|_| NextStageError::Address(stage.address))?;
-    let place = domain.next_stage.handed_on.ok_or(NextStageError::NoPlace)?;
+    let entry = entry.map_err(|_| NextStageError::Address(domain.next_stage.address))?;
+    let Some(tree) = domain.next_stage.tree else {
+        return Ok(EntryPoint {
+            address: entry.get(),
+            argument: domain.next_stage.argument,
+        });
+    };
+    let place = tree.handed_on.ok_or(NextStageError::NoPlace)?;
     let start = core::ptr::with_exposed_provenance_mut::<u8>(place.start as usize);
     // SAFETY: the OS's memory, which is unused before the OS starts. The previous stage's other
     // files lie elsewhere.
     let buffer = unsafe { core::slice::from_raw_parts_mut(start, place.length() as usize) };
-    if place.start != stage.tree.start {
-        let blob = &mut buffer[..stage.tree.length() as usize];
+    if place.start != tree.blob.start {
+        let blob = &mut buffer[..tree.blob.length() as usize];
         // SAFETY: the blob was read there before, and `place` does not overlap it.
-        unsafe { load(stage.tree.start, blob) };
+        unsafe { load(tree.blob.start, blob) };
     }
     let text = Startup::Cold(&reason).text(pmp::protection());
     let generation_id = platform.generation_id.as_ref().map(|id| {
         id.renew();
         id.description()
     });
+    let own = platform.firmware.iter().copied();
+    let own: ArrayVec<PhysRange, 2> = own.filter(|own| domain.memory.is_installed(own)).collect();
     let fixups = Fixups {
-        firmware: &platform.firmware,
+        firmware: &own,
         flash: platform.vault.as_slice(),
         seed: entropy::os_seed(),
         generation_id,
@@ -93,6 +101,14 @@ pub(crate) unsafe fn prepare(
         cut: has_line.then_some(&ToldStatus::NOTHING),
     };
     let placed = fixup(buffer, &fixups)?;
+    let entry_point = EntryPoint {
+        address: entry.get(),
+        argument: place.start,
+    };
+    // Only a sleep changes these texts later, and domains do not sleep yet.
+    if domain::are_several() {
+        return Ok(entry_point);
+    }
     let boot = Report {
         address: place.start + placed.report as u64,
         text,
@@ -102,8 +118,5 @@ pub(crate) unsafe fn prepare(
     let address = place.start + placed.log as u64;
     let log = log_text.and_then(|text| console::with_log(|log| ToldLog::write(log, address, text)));
     report::remember(boot, log, cut);
-    Ok(EntryPoint {
-        address: entry.get(),
-        argument: place.start,
-    })
+    Ok(entry_point)
 }

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use poorwill_devicetree::MAX_HARTS;
 use poorwill_hart::Task;
 use poorwill_image::{SealedMemory, StateSections};
-use poorwill_memory::{EntryPoint, MachineIdentity, Page};
+use poorwill_memory::{EntryPoint, MachineIdentity, Page, PhysRange};
 use poorwill_sleep::NotKept;
 use poorwill_sleep::cut::{CutMemory, Layout, Misfit, Place};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -49,6 +49,7 @@ pub(crate) static MACHINE: Machine = Machine::of(0);
 /// No hart runs the OS, and nothing else refers to that memory.
 pub(super) unsafe fn loaded_memory(own: ThisHart) -> &'static mut [u8] {
     let tree = own.domain().next_stage.tree;
+    let tree = tree.map_or(PhysRange::new(0, 0), |tree| tree.loaded);
     // SAFETY: the tree lies in memory of the OS, and the caller guarantees the rest.
     unsafe { crate::next_stage::tree(tree) }
 }

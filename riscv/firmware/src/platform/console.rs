@@ -3,6 +3,7 @@
 use core::borrow::Borrow;
 use core::fmt::{self, Write};
 
+use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
 use poorwill_drivers::uart::{LineEvents, Uart, UartState, Unsent};
@@ -58,6 +59,66 @@ pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
         .lock()
         .as_mut()
         .map_or(Ok(()), |uart| uart.send(bytes, &power_is_good))
+}
+
+/// Maximum bytes of a domain's text that waits for the console.
+const WAITING_BYTES: usize = 512;
+
+/// Text of a domain without the console's UART: its lines are printed under its name while no other
+/// hart prints. The domain never waits for the console.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    text: ArrayVec<u8, WAITING_BYTES>,
+    /// Bytes that found no room since the last line was printed.
+    dropped: u32,
+}
+
+impl Lines {
+    pub(crate) const fn new() -> Self {
+        Lines {
+            text: ArrayVec::new_const(),
+            dropped: 0,
+        }
+    }
+
+    /// Takes the bytes of the domain with this name, and prints its whole lines if the console is
+    /// free.
+    pub(crate) fn take(&mut self, bytes: &[u8], name: &str) {
+        for byte in bytes {
+            let is_taken = self.text.try_push(*byte).is_ok();
+            self.dropped = self.dropped.saturating_add(u32::from(!is_taken));
+        }
+        // A line that fills the room is printed without its end.
+        let end = self.text.iter().rposition(|byte| *byte == b'\n');
+        let whole = end.map_or(0, |end| end + 1);
+        let whole = match self.text.is_full() {
+            true if whole == 0 => self.text.len(),
+            _ => whole,
+        };
+        let Some(mut console) = CONSOLE.try_lock().filter(|_| whole > 0) else {
+            return;
+        };
+        if let Some(uart) = console.as_mut().filter(|uart| !uart.is_amid_line()) {
+            let mut out = uart.text(&power_is_good);
+            for line in self.text[..whole].split_inclusive(|byte| *byte == b'\n') {
+                let line = line.trim_ascii_end().utf8_chunks();
+                let printed = (write!(out, "{name}: "))
+                    .and_then(|()| {
+                        line.into_iter()
+                            .try_for_each(|part| out.write_str(part.valid()))
+                    })
+                    .and_then(|()| out.write_str("\n"));
+                // A stuck console loses the rest, as it does of the firmware's own lines.
+                printed.unwrap_or_default();
+            }
+            if self.dropped > 0 {
+                let lost = writeln!(out, "{name}: ({} bytes dropped)", self.dropped);
+                lost.unwrap_or_default();
+            }
+            self.text.drain(..whole);
+            self.dropped = 0;
+        }
+    }
 }
 
 /// Fills `buffer` with received bytes; returns their number.

@@ -4,18 +4,27 @@
 use core::ops::Deref;
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{Machine, tree_place};
+use poorwill_devicetree::{DomainNode, MAX_DOMAINS, Machine, NodeName, Uart, tree_place};
 use poorwill_domain::pmp::{PHYSICAL_ADDRESS_BITS, PmpPlan};
-use poorwill_domain::{Domain, HartSet, HartSetError, MAX_DOMAINS, NextStage, Rights, TREE_GROWTH};
+use poorwill_domain::{Domain, HartSet, HartSetError, NextStage, Rights, StageTree, TREE_GROWTH};
 use poorwill_memory::{MemoryMap, PhysRange};
-use spin::Once;
+use spin::{Mutex, Once};
 
+use super::console::Lines;
 use crate::remote_fence::Fences;
 
 /// A domain, and what the firmware keeps of it while it runs.
 #[derive(Debug)]
 pub(crate) struct LiveDomain {
+    /// Empty without a partition.
+    pub(crate) name: NodeName,
     domain: Domain,
+    /// ID of the hart on which its next stage starts, in a partition.
+    pub(crate) boot_hart: u64,
+    /// It has the console's UART.
+    pub(crate) has_console: bool,
+    /// Text that waits for the console, of a domain without the UART.
+    pub(crate) lines: Mutex<Lines>,
     /// The fences that its harts request of each other.
     pub(crate) fences: Fences,
     /// The PMP plan of its harts; unset on a machine that cannot be protected.
@@ -23,9 +32,13 @@ pub(crate) struct LiveDomain {
 }
 
 impl LiveDomain {
-    fn new(domain: Domain) -> Self {
+    fn new(name: NodeName, boot_hart: u64, domain: Domain, has_console: bool) -> Self {
         LiveDomain {
+            name,
+            boot_hart,
             domain,
+            has_console,
+            lines: Mutex::new(Lines::new()),
             fences: Fences::new(),
             plan: Once::new(),
         }
@@ -77,12 +90,33 @@ pub(super) fn start(
         registers: ArrayVec::new(),
         next_stage: NextStage {
             address: next.start,
-            tree: PhysRange { end, ..tree },
-            handed_on,
+            argument: tree.start,
+            tree: Some(StageTree {
+                blob,
+                loaded: PhysRange { end, ..tree },
+                handed_on,
+            }),
         },
         rights: Rights::ALL,
     };
-    Ok(DOMAINS[0].call_once(|| LiveDomain::new(domain())))
+    Ok(DOMAINS[0].call_once(|| LiveDomain::new(NodeName::new(), 0, domain(), true)))
+}
+
+/// Adds a domain of a partition; `console` is the machine's.
+///
+/// # Panics
+///
+/// After [`MAX_DOMAINS`] domains; a partition has no more.
+pub(super) fn add(node: &DomainNode, domain: Domain, console: Option<Uart>) {
+    let mut registers = domain.registers.iter().chain(&domain.devices);
+    let has_console = console.is_some_and(|uart| registers.any(|range| range.contains(uart.base)));
+    let place = all().count();
+    DOMAINS[place].call_once(|| LiveDomain::new(node.name, node.boot_hart, domain, has_console));
+}
+
+/// Returns whether the machine has a partition.
+pub(crate) fn are_several() -> bool {
+    all().any(|domain| !domain.name.is_empty())
 }
 
 /// All domains; none before the platform is set up.

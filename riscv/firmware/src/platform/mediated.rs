@@ -13,6 +13,8 @@ use poorwill_hart::emulation::{Access, Operation};
 use poorwill_memory::PhysRange;
 use spin::{Mutex, Once};
 
+use super::domain;
+
 pub(super) type Device = MediatedDevice<Mmio, Place>;
 
 type Registers = MediatedRegisters<Device>;
@@ -64,7 +66,10 @@ impl Mediated {
             device.start();
             (*registers, MediatedDevice::FwCfg(device))
         };
-        let devices = machine.fw_cfg.iter().zip(&REQUESTS).map(device);
+        // Domains have none of these registers.
+        let has_devices = !domain::are_several();
+        let devices = machine.fw_cfg.iter().filter(|_| has_devices);
+        let devices = devices.zip(&REQUESTS).map(device);
         let plics = plic_registers(machine).filter(|_| has_plics);
         let registers = MediatedRegisters::new(devices.chain(plics), &machine.machine_only);
         MEDIATED.call_once(|| Mediated {

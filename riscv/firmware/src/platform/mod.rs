@@ -10,6 +10,7 @@ pub(crate) mod generation_id;
 pub(crate) mod interrupts;
 mod mediated;
 pub(crate) mod memory_controller;
+mod partition;
 pub(crate) mod pmp;
 pub(crate) mod power;
 pub(crate) mod power_fail;
@@ -20,11 +21,13 @@ pub(crate) mod virtio;
 use core::slice;
 
 use arrayvec::ArrayVec;
+pub(crate) use partition::{Previous, may_boot};
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{
     MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, MAX_WEAR_RANGES, Machine, place,
 };
 use poorwill_domain::HartSetError;
+use poorwill_domain::pmp::Pmp;
 use poorwill_drivers::Iommu;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
 use poorwill_sleep::{BootAttempt, LoadMark, WarmResetRecord};
@@ -73,6 +76,10 @@ pub(crate) enum PlatformError {
     Harts(#[from] HartSetError),
     #[error(transparent)]
     Pmp(#[from] pmp::PmpError),
+    #[error("domains need physical memory protection (PMP), and hart {0} has none")]
+    Unprotected(u64),
+    #[error(transparent)]
+    Partition(#[from] partition::Refused),
 }
 
 /// Maximum number of ranges that the firmware's second range must avoid: the tree's reserved
@@ -141,9 +148,8 @@ pub(crate) unsafe fn start_console(machine: &Machine) {
 
 /// Sets up the machine.
 ///
-/// `taken` returns the memory of the next stage and the tree, given all memory. `data_pages`
-/// returns the firmware's pages for a number of pages of all memory, without the `cut_pages` for
-/// cuts.
+/// `previous` is what the previous boot stage left. `data_pages` returns the firmware's pages for a
+/// number of pages of all memory, without the `cut_pages` for cuts.
 ///
 /// # Errors
 ///
@@ -155,16 +161,19 @@ pub(crate) unsafe fn start_console(machine: &Machine) {
 /// and this is called once.
 pub(crate) unsafe fn start(
     machine: &Machine,
-    taken: impl FnOnce(&[PhysRange]) -> [PhysRange; 2],
+    previous: Previous<'_>,
     data_pages: fn(u64) -> u64,
     cut_pages: usize,
 ) -> Result<Started, PlatformError> {
-    let firmware = firmware_range();
-    let taken = taken(&machine.memory);
-    let data = data_range(machine, firmware, taken, |all| {
-        cut_pages as u64 + data_pages(all)
-    })?;
-    let memory = os_memory(machine, [firmware, data], taken)?;
+    let bytes = data_bytes(machine, |all| cut_pages as u64 + data_pages(all));
+    // SAFETY: passed on to the caller.
+    let Memory {
+        firmware,
+        data,
+        taken,
+        os: memory,
+    } = unsafe { divide(machine, previous, bytes)? };
+    let is_partitioned = domain::are_several();
     // SAFETY: by the caller's contract the device tree is right; each device is set up once, here;
     // everything that is neither firmware nor device is the OS's.
     let platform = unsafe {
@@ -172,22 +181,30 @@ pub(crate) unsafe fn start(
         let time = Time::new(machine);
         // Without PMP the OS can reach everything, so no vault is used.
         let protection = pmp::probe();
-        let vault = (protection.is_there())
+        if is_partitioned && !protection.is_there() {
+            return Err(PlatformError::Unprotected(machine.harts[0].id));
+        }
+        let vault = (protection.is_there() && !is_partitioned)
             .then(|| vault::find(machine, time.clone()))
             .flatten();
         bus::start(machine, vault, protection.is_there(), &time);
-        let generation_id = generation_id::GenerationId::new(machine);
+        let generation_id = match is_partitioned {
+            true => None,
+            false => generation_id::GenerationId::new(machine),
+        };
         let warm_reset = ram::find(firmware);
-        let domain = domain::start(machine, &memory, taken, vault)?;
+        if !is_partitioned {
+            domain::start(machine, &memory, taken, vault)?;
+        }
         let own = [firmware, data].into_iter().chain(vault);
-        let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
-        let closed = own.chain(registers.copied());
         let readable = generation_id.as_ref().map(|id| id.page());
-        let plics = mediated::plic_registers(machine).map(|(range, _)| range);
-        let has_plics = pmp::start(domain, closed, plics, readable, protection)?;
+        let has_plics = protect(machine, own, readable, protection)?;
         let identity = machine.identity(memory.ranges());
         Platform {
-            power_fail: PowerFail::find(machine, memory.ranges(), [[firmware, data], taken]),
+            power_fail: match is_partitioned {
+                true => machine.power_fail.map(|_| Err(CutObstacle::Domains)),
+                false => PowerFail::find(machine, memory.ranges(), [[firmware, data], taken]),
+            },
             memory,
             memory_is_clear: machine.starts_clear && warm_reset == WarmResetRecord::None,
             last_attempt: warm_reset.attempt(),
@@ -208,7 +225,20 @@ pub(crate) unsafe fn start(
     };
     platform.interrupts.shared().start();
     (platform.power_fail.iter().flatten()).for_each(PowerFail::start);
-    platform.iommus.iter().for_each(|(_, iommu)| iommu.start());
+    // An IOMMU that is off, as after a reset, lets no device of a domain reach memory.
+    if !is_partitioned {
+        platform.iommus.iter().for_each(|(_, iommu)| iommu.start());
+    }
+    // SAFETY: passed on to the caller.
+    Ok(unsafe { hand_out(platform, machine, cut_pages) })
+}
+
+/// Divides the firmware's second range, and sets the platform.
+///
+/// # Safety
+///
+/// As for [`start`]; this is called once.
+unsafe fn hand_out(platform: Platform, machine: &Machine, cut_pages: usize) -> Started {
     let [_, data] = platform.firmware;
     let first = core::ptr::with_exposed_provenance_mut(data.start as usize);
     // SAFETY: memory, by the device tree. Only the firmware uses it from here on, and it is handed
@@ -217,12 +247,79 @@ pub(crate) unsafe fn start(
         unsafe { slice::from_raw_parts_mut(first, data.length() as usize / size_of::<Page>()) };
     let (stacks, pages) = pages.split_at_mut(stack::pages_needed(machine.harts.len()));
     let (cut_pages, pages) = pages.split_at_mut(cut_pages);
-    Ok(Started {
+    Started {
         stacks: Stacks::new(stacks, machine.harts.iter().map(|hart| hart.id)),
         platform: PLATFORM.call_once(|| platform),
         cut_pages,
         pages,
+    }
+}
+
+/// The machine's memory, by owner.
+struct Memory {
+    /// The range that the firmware was loaded into.
+    firmware: PhysRange,
+    /// The firmware's second range.
+    data: PhysRange,
+    /// Memory of the next stage and its tree, on a machine without a partition.
+    taken: [PhysRange; 2],
+    /// Memory of all domains.
+    os: MemoryMap,
+}
+
+/// Divides the machine's memory. The firmware's second range needs `bytes`. A partition's domains
+/// are set up by this.
+///
+/// # Safety
+///
+/// As for [`start`].
+unsafe fn divide(
+    machine: &Machine,
+    previous: Previous<'_>,
+    bytes: u64,
+) -> Result<Memory, PlatformError> {
+    let firmware = firmware_range();
+    let taken = (previous.information).taken(&machine.memory, previous.load);
+    // SAFETY: passed on to the caller.
+    let data = unsafe { partition::start(machine, previous, firmware, bytes)? };
+    let (data, os) = match data {
+        Some(data) => (data, partition::memory()?),
+        None => {
+            let data = data_range(machine, firmware, taken, bytes)?;
+            (data, os_memory(machine, [firmware, data], taken)?)
+        }
+    };
+    Ok(Memory {
+        firmware,
+        data,
+        taken,
+        os,
     })
+}
+
+/// Makes the PMP plan of each domain, for harts with the PMP `protection`. Returns whether the
+/// machine's PLICs are closed.
+fn protect(
+    machine: &Machine,
+    own: impl Iterator<Item = PhysRange> + Clone,
+    readable: Option<PhysRange>,
+    protection: Pmp,
+) -> Result<bool, pmp::PmpError> {
+    let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
+    let closed = own.chain(registers.copied());
+    let mut has_plics = true;
+    for domain in domain::all() {
+        let plics = mediated::plic_registers(machine).map(|(range, _)| range);
+        has_plics &= pmp::start(domain, closed.clone(), plics, readable, protection)?;
+    }
+    Ok(has_plics)
+}
+
+/// Bytes of the firmware's second range of memory.
+fn data_bytes(machine: &Machine, data_pages: impl FnOnce(u64) -> u64) -> u64 {
+    let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
+    let stacks = stack::pages_needed(machine.harts.len()) as u64;
+    (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES
 }
 
 /// Places the firmware's second range of memory.
@@ -230,11 +327,8 @@ fn data_range(
     machine: &Machine,
     firmware: PhysRange,
     taken: [PhysRange; 2],
-    data_pages: impl FnOnce(u64) -> u64,
+    bytes: u64,
 ) -> Result<PhysRange, PlatformError> {
-    let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
-    let stacks = stack::pages_needed(machine.harts.len()) as u64;
-    let bytes = (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES;
     let reserved = machine.reserved.iter().map(|reserved| reserved.range);
     let mut others: ArrayVec<PhysRange, MAX_TAKEN> = reserved.collect();
     others.push(firmware);

@@ -50,6 +50,9 @@ pub(crate) enum CutObstacle {
     /// The firmware's memory is wear-levelled.
     #[error(transparent)]
     Wear(#[from] WearError),
+    /// A cut keeps one domain.
+    #[error("the machine has domains")]
+    Domains,
 }
 
 /// Returns whether a hart has noticed a power failure, so that every hart must stop. This costs one

@@ -8,6 +8,7 @@ use sbi_spec::dbcn::{CONSOLE_READ, CONSOLE_WRITE, CONSOLE_WRITE_BYTE};
 
 use super::Call;
 use crate::platform::console;
+use crate::platform::domain::LiveDomain;
 
 /// Maximum bytes of a call. The specification allows fewer bytes than requested; this bounds the
 /// time that one hart holds the console.
@@ -23,31 +24,32 @@ pub(super) fn call(call: Call) -> SbiRet {
         // Interrupts are on, since other harts may wait for this hart's fences. SAFETY: neither a
         // fence nor the OS's timer needs the console.
         CONSOLE_WRITE => unsafe {
+            let write = |from| write(from, call.caller.domain);
             interruptible(call.caller.hart.interrupt(), || transfer(memory(), write))
         },
-        CONSOLE_READ => transfer(memory(), read),
-        CONSOLE_WRITE_BYTE => write_byte(length),
+        CONSOLE_READ => transfer(memory(), |to| read(to, call.caller.domain)),
+        CONSOLE_WRITE_BYTE => write_byte(length, call.caller.domain),
         _ => SbiRet::not_supported(),
     }
 }
 
-pub(super) fn write_byte(word: usize) -> SbiRet {
-    match console::send(&[word.to_le_bytes()[0]]) {
+pub(super) fn write_byte(word: usize, domain: &LiveDomain) -> SbiRet {
+    match send(&[word.to_le_bytes()[0]], domain) {
         Ok(()) => SbiRet::success(0),
         // DBCN has no more specific error for an unsent byte.
         Err(_) => SbiRet::failed(),
     }
 }
 
-pub(super) fn read_byte() -> Option<u8> {
+pub(super) fn read_byte(domain: &LiveDomain) -> Option<u8> {
     let mut byte = [0];
-    (console::receive(&mut byte) > 0).then_some(byte[0])
+    (domain.has_console && console::receive(&mut byte) > 0).then_some(byte[0])
 }
 
 /// Transfers a part of the bytes, all of which must be the domain's memory.
 fn transfer(
     memory: Result<ClaimedBytes, ClaimError>,
-    move_some: fn(ClaimedBytes) -> Result<usize, Unsent>,
+    move_some: impl FnOnce(ClaimedBytes) -> Result<usize, Unsent>,
 ) -> SbiRet {
     match memory.map(|bytes| move_some(bytes.first(MAX_BYTES as u64))) {
         Ok(Ok(moved)) => SbiRet::success(moved),
@@ -58,24 +60,37 @@ fn transfer(
 
 /// Sends bytes, and returns their number. If the power fails, the call ends early: after Go it
 /// returns the number of bytes sent before.
-fn write(from: ClaimedBytes) -> Result<usize, Unsent> {
+fn write(from: ClaimedBytes, domain: &LiveDomain) -> Result<usize, Unsent> {
     let mut bytes = [0; MAX_BYTES];
     let length = from.length() as usize;
     let source = core::ptr::with_exposed_provenance::<u8>(from.address() as usize);
     // SAFETY: claimed bytes are the OS's memory. They are copied once, so changes by another hart
     // do not matter.
     unsafe { source.copy_to_nonoverlapping(bytes.as_mut_ptr(), length) };
-    match console::send(&bytes[..length]) {
+    match send(&bytes[..length], domain) {
         Err(Unsent::Stuck { sent: sent @ 1.. } | Unsent::Ended { sent }) => Ok(sent),
         sent => sent.map(|()| length),
     }
 }
 
-fn read(to: ClaimedBytes) -> Result<usize, Unsent> {
+/// The input is the UART owner's.
+fn read(to: ClaimedBytes, domain: &LiveDomain) -> Result<usize, Unsent> {
     let mut bytes = [0; MAX_BYTES];
-    let received = console::receive(&mut bytes[..to.length() as usize]);
+    let received = match domain.has_console {
+        true => console::receive(&mut bytes[..to.length() as usize]),
+        false => 0,
+    };
     let target = core::ptr::with_exposed_provenance_mut::<u8>(to.address() as usize);
     // SAFETY: claimed bytes are the OS's memory.
     unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), received) };
     Ok(received)
+}
+
+/// Sends a domain's bytes: to the UART if it has it, else to its [lines](console::Lines).
+fn send(bytes: &[u8], domain: &LiveDomain) -> Result<(), Unsent> {
+    if domain.has_console {
+        return console::send(bytes);
+    }
+    domain.lines.lock().take(bytes, &domain.name);
+    Ok(())
 }

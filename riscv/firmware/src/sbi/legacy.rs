@@ -48,10 +48,10 @@ pub(super) fn call(call: Call) -> Result<usize, LoadFault> {
     let answer = match call.extension {
         LEGACY_SHUTDOWN => reset::shut_down(),
         LEGACY_SET_TIMER => timer::set(call.caller, first as u64),
-        LEGACY_CONSOLE_PUTCHAR => console::write_byte(first),
+        LEGACY_CONSOLE_PUTCHAR => console::write_byte(first, call.caller.domain),
         LEGACY_CONSOLE_GETCHAR => {
             // -1: no byte has arrived.
-            return Ok(console::read_byte().map_or(usize::MAX, usize::from));
+            return Ok(console::read_byte(call.caller.domain).map_or(usize::MAX, usize::from));
         }
         LEGACY_CLEAR_IPI => return Ok(call.caller.hart.clear_supervisor_ipi().into()),
         LEGACY_SEND_IPI => ipi::send(harts()?),

@@ -11,6 +11,7 @@ use crate::cut;
 use crate::entry::stack;
 use crate::hart::{self, Hart, OthersStopped, ThisHart};
 use crate::platform::console::say;
+use crate::platform::domain;
 use crate::platform::power_fail;
 use crate::report;
 use crate::sleep;
@@ -42,6 +43,10 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
     if let Err(error) = domain.ask(Request::SystemSuspend) {
         say!("sleep refused: {error}");
         return super::refusal(error);
+    }
+    if domain::are_several() {
+        say!("sleep refused: the machine has domains");
+        return SbiRet::denied();
     }
     let address = match domain.executable(address) {
         Ok(address) => address.get(),
