@@ -18,11 +18,11 @@ demo: say-demo setup fetch build guest ## Show a Debian machine that sleeps with
 	@$(CLI) demo
 
 .PHONY: test
-test: say-test setup fetch build guest test-kernel loader critical plugin poison-free ## Run every test
+test: say-test setup fetch build guest test-kernel loader critical hostile plugin poison-free ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 20
-	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical
+	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical --test domains
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
@@ -108,7 +108,7 @@ check-code:
 	@$(CARGO) fmt --all --check
 	@echo "check: clippy"
 	@$(CARGO) clippy --locked --quiet --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-guest-entry --exclude poorwill-guest-client -- -D warnings
-	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -p poorwill-loader -p poorwill-critical --features poorwill-loader/program,poorwill-critical/program -- -D warnings
+	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -p poorwill-loader -p poorwill-critical -p poorwill-hostile --features poorwill-loader/program,poorwill-critical/program -- -D warnings
 	@$(CARGO) guest clippy --locked --quiet -p poorwill-guest-entry -p poorwill-guest-client -p poorwill-guest-tool --features poorwill-guest-tool/program -- -D warnings
 	@tools/advisories
 
@@ -187,6 +187,12 @@ loader: setup-tools ## Build build/loader.bin, which starts a kernel from flash
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-loader --features program
 	@cp $(TARGET)/$(BARE)/bare/poorwill-loader build/loader.bin
+
+.PHONY: hostile
+hostile: setup-tools ## Build build/hostile.bin, the guest for tests of domains (tests/hostile)
+	@mkdir -p build
+	@$(CARGO) bare build --locked --quiet -p poorwill-hostile
+	@cp $(TARGET)/$(BARE)/bare/poorwill-hostile build/hostile.bin
 
 .PHONY: critical
 critical: setup-tools ## Build build/critical.bin, the critical guest (guest/critical)

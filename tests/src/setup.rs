@@ -24,6 +24,8 @@ pub struct Setup {
     pub loader: Result<PathBuf, String>,
     /// The critical guest.
     pub critical: Result<PathBuf, String>,
+    /// The guest that attacks other domains.
+    pub hostile: Result<PathBuf, String>,
     /// The plugin for QEMU.
     pub plugin: Result<PathBuf, String>,
     /// The Debian guest.
@@ -49,6 +51,7 @@ impl Setup {
             poisoning: poisoning(),
             kernel: kernel(),
             loader: built("loader.bin", "build it with `make loader`"),
+            hostile: built("hostile.bin", "build it with `make hostile`"),
             critical: built("critical.bin", "build it with `make critical`"),
             plugin: built("poorwill-plugin.so", "build it with `make plugin`"),
             linux: paths::Guest::find(Kernel::Stock).map_err(|error| error.to_string()),

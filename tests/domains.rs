@@ -1,0 +1,227 @@
+//! `cargo test -p poorwill-tests --test domains`: machines with two domains, one of which attacks
+//! the other.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use poorwill_machine::qmp::socket_folder;
+use poorwill_machine::{Machine, PowerOn, Qemu, interrupt, tree};
+use poorwill_tests::Setup;
+
+/// Limit of each wait.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The memory of each socket: 128 MiB, of which its domain has the first half.
+const MEMORY: [u64; 2] = [0x8000_0000, 0x8800_0000];
+/// A domain's program, and its orders, by their offsets in its memory.
+const PROGRAM: u64 = 0x20_0000;
+const ORDERS: u64 = 0x100_0000;
+
+/// The S-level APLIC of each socket.
+const APLICS: [u64; 2] = [0xd00_0000, 0xd00_8000];
+/// The S-level IMSIC files of each socket, two pages.
+const FILES: [u64; 2] = [0x2800_0000, 0x2900_0000];
+const UART: u64 = 0x1000_0000;
+
+/// What neither domain may reach: firmware, CLINT, M-level APLICs and IMSICs, IOMMU, configuration
+/// space, windows of PCI, flash, configuration device, clock, test device, virtio, memory of no
+/// domain, an address without a device.
+const NOBODYS: [u64; 17] = [
+    0x8000_0000,
+    0x8010_0000,
+    0x200_0000,
+    0x200_bff8,
+    0xc00_0000,
+    0xc00_8000,
+    0x2400_0000,
+    0x2500_0000,
+    0x301_0000,
+    0x3000_0000,
+    0x4000_0000,
+    0x2000_0000,
+    0x1010_0000,
+    0x10_1000,
+    0x10_0000,
+    0x1000_1000,
+    0x8700_0000,
+];
+
+/// The rest of QEMU's tree: sockets apart, and a domain on each.
+fn partition() -> String {
+    let socket = |index: u64| {
+        let (first, second) = (2 * index, 2 * index + 1);
+        let nodes = |level: &str, address: u64, interrupt: u32| {
+            format!(
+                "{level}{index}: interrupt-controller@{address:x} {{ compatible = \"riscv,imsics\"; \
+                 interrupt-controller; #interrupt-cells = <0>; msi-controller; \
+                 riscv,num-ids = <255>; riscv,hart-index-bits = <1>; reg = <0 {address:#x} 0 0x2000>; \
+                 interrupts-extended = <&{{/cpus/cpu@{first}/interrupt-controller}} {interrupt}>, \
+                 <&{{/cpus/cpu@{second}/interrupt-controller}} {interrupt}>; }};\n"
+            )
+        };
+        let shift = 0x8000 * index;
+        nodes("machine", 0x2400_0000 + (index << 24), 11)
+            + &nodes("os", 0x2800_0000 + (index << 24), 9)
+            + &format!(
+                "interrupt-controller@{:x} {{ msi-parent = <&machine{index}>; }};\n\
+                 interrupt-controller@{:x} {{ msi-parent = <&os{index}>; }};\n",
+                0xc00_0000 + shift,
+                0xd00_0000 + shift
+            )
+    };
+    let region = |name: &str, address: u64, order: u32, kind: &str| {
+        format!(
+            "{name}: {name} {{ compatible = \"opensbi,domain,memregion\"; \
+             base = <0 {address:#x}>; order = <{order}>; {kind} }};\n"
+        )
+    };
+    let domain = |index: usize, more: &str, rights: &str| {
+        let (memory, hart) = (MEMORY[index], 2 * index);
+        region(&format!("ram{index}"), memory, 26, "")
+            + &region(&format!("aplic{index}"), APLICS[index], 15, "mmio;")
+            + &region(&format!("files{index}"), FILES[index], 13, "mmio;")
+            + &format!(
+                "side{index}: side{index} {{ compatible = \"opensbi,domain,instance\"; \
+                 possible-harts = <&{{/cpus/cpu@{hart}}}>, <&{{/cpus/cpu@{}}}>; \
+                 regions = <&ram{index} 0x3f>, <&aplic{index} 0x1b>, <&files{index} 0x1b>{more}; \
+                 boot-hart = <&{{/cpus/cpu@{hart}}}>; next-mode = <1>; \
+                 poorwill,wake-order = <{index}>; \
+                 next-addr = <0 {:#x}>; next-arg1 = <0 {:#x}>; {rights} }};\n",
+                hart + 1,
+                memory + PROGRAM,
+                memory + ORDERS,
+            )
+    };
+    let harts =
+        (0..4).map(|hart| format!("cpu@{hart} {{ opensbi-domain = <&side{}>; }};", hart / 2));
+    format!(
+        "/ {{ chosen {{ opensbi-domains {{ compatible = \"opensbi,domain,config\";\n{}{}{}}}; }};\n\
+         cpus {{ {} }};\n\
+         soc {{ /delete-node/ interrupt-controller@24000000; /delete-node/ interrupt-controller@28000000; }};\n\
+         }};\n/ {{ soc {{\n{}{} }}; }};\n",
+        region("uart", UART, 12, "mmio;"),
+        region("firmware", MEMORY[0], 21, "") + &domain(0, ", <&uart 0x1b>, <&firmware 0>", ""),
+        domain(1, "", "system-suspend-allowed;"),
+        harts.collect::<String>(),
+        socket(0),
+        socket(1),
+    )
+}
+
+/// The orders of the domain on a socket.
+fn orders(index: usize, attacks: bool) -> Vec<u8> {
+    let other = 1 - index;
+    let mut addresses = NOBODYS.to_vec();
+    let foreign = MEMORY[other];
+    addresses.extend([0, PROGRAM, ORDERS, 0x3ff_f000].map(|offset| foreign + offset));
+    addresses.extend([
+        APLICS[other],
+        APLICS[other] + 0x3000,
+        FILES[other],
+        FILES[other] + 0x1000,
+    ]);
+    if index == 1 {
+        addresses.push(UART);
+    }
+    let head = [
+        u64::from(!attacks),
+        2 * other as u64,
+        foreign + PROGRAM,
+        APLICS[index],
+        addresses.len() as u64,
+    ];
+    let words = head.into_iter().chain(addresses);
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+fn main() -> anyhow::Result<()> {
+    // cargo asks each test for its list.
+    if std::env::args().any(|word| word == "--list") {
+        println!("domains: test");
+        return Ok(());
+    }
+    interrupt::install()?;
+    let setup = Setup::find();
+    let text = |what: &String| anyhow!("{what}");
+    let found = (|| {
+        let qemu = setup.qemu.as_ref().map_err(text)?;
+        let firmware = setup.firmware.as_ref().map_err(text)?;
+        Ok::<_, anyhow::Error>((qemu, firmware, setup.hostile.as_ref().map_err(text)?))
+    })();
+    let (qemu, firmware, guest) = match found {
+        Ok(found) => found,
+        Err(error) if std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1") => {
+            return Err(error);
+        }
+        Err(error) => {
+            println!("test domains ... ignored ({error:#})");
+            return Ok(());
+        }
+    };
+    for attacker in [0, 1] {
+        attack(attacker, qemu, firmware, guest)
+            .with_context(|| format!("the domain on socket {attacker} attacks"))?;
+        println!("test domains, attack from socket {attacker} ... ok");
+    }
+    Ok(())
+}
+
+/// Starts both domains, of which the one on socket `attacker` attacks.
+fn attack(attacker: usize, qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
+    let folder = socket_folder()?;
+    let at = |name: &str| folder.path().join(name);
+    let mut machine = Machine {
+        harts: 4,
+        memory: "256M".parse()?,
+        ..Machine::new(firmware)
+    };
+    let mut add = |option: &str, value: String| {
+        machine
+            .extra_arguments
+            .extend([option.to_owned(), value].map(Into::into));
+    };
+    add("-smp", "4,sockets=2,cores=2".into());
+    add("-machine", "iommu-sys=on".into());
+    for (node, harts) in ["0-1", "2-3"].into_iter().enumerate() {
+        add(
+            "-object",
+            format!("memory-backend-ram,id=socket{node},size=128M"),
+        );
+        add(
+            "-numa",
+            format!("node,nodeid={node},memdev=socket{node},cpus={harts}"),
+        );
+    }
+    tree::write(&machine, qemu, &partition(), &at("tree"))?;
+    let mut add = |option: &str, value: String| {
+        machine
+            .extra_arguments
+            .extend([option.to_owned(), value].map(Into::into));
+    };
+    add("-dtb", at("tree").display().to_string());
+    for (index, memory) in MEMORY.into_iter().enumerate() {
+        let file = at(&format!("orders{index}"));
+        fs::write(&file, orders(index, index == attacker))?;
+        for (file, offset) in [(&file, ORDERS), (&guest.to_owned(), PROGRAM)] {
+            let place = memory + offset;
+            add(
+                "-device",
+                format!(
+                    "loader,file={},addr={place:#x},force-raw=on",
+                    file.display()
+                ),
+            );
+        }
+    }
+    let mut running = machine.power_on(qemu, PowerOn::default())?;
+    running.fail_on(&["FAIL", "panic", "cannot start"]);
+    let outcome = (|| {
+        running.wait_for("attacked ", LIMIT)?;
+        running.wait_for("intact: ", LIMIT)
+    })();
+    outcome.with_context(|| running.tail(40).join("\n"))?;
+    running.kill()?;
+    Ok(())
+}

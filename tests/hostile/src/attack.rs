@@ -1,0 +1,139 @@
+//! The attacks: accesses to foreign addresses, SBI calls with foreign arguments, forged interrupts.
+
+use sbi_rt::{HartMask, Physical, SbiRet};
+use sbi_spec::binary::{RET_ERR_DENIED, RET_ERR_INVALID_PARAM, RET_ERR_NOT_SUPPORTED};
+
+use crate::probe::{INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, write};
+use crate::{IDENTITY, Orders, say};
+
+/// Registers of an APLIC's domain (AIA, 4.5).
+const DOMAINCFG: u64 = 0;
+const SOURCECFG: u64 = 4;
+const GENMSI: u64 = 0x3000;
+const TARGET: u64 = 0x3004;
+const SETIENUM: u64 = 0x1edc;
+const SETIPNUM: u64 = 0x1cdc;
+
+/// DOMAINCFG: interrupts are enabled, and sent as messages.
+const ENABLED_MESSAGES: u32 = 1 << 8 | 1 << 2;
+/// GENMSI: the message is not yet sent.
+const BUSY: u32 = 1 << 12;
+/// SOURCECFG: detached, so that software alone raises it.
+const DETACHED: u32 = 1;
+/// Hart numbers that fit a target.
+const NUMBERS: u32 = 1 << 14;
+
+/// Runs all attacks, and says how they end.
+pub(crate) fn run(orders: &Orders, addresses: &[u64]) {
+    let mut failed = 0;
+    for address in addresses {
+        failed += accesses(*address);
+    }
+    if execute(orders.aplic) != Some(INSTRUCTION_FAULT) {
+        say(format_args!(
+            "FAIL: the domain's own registers can be executed"
+        ));
+        failed += 1;
+    }
+    failed += calls(orders);
+    interrupts(orders.aplic);
+    let tried = addresses.len();
+    say(format_args!(
+        "{} {tried} addresses",
+        if failed == 0 { "attacked" } else { "FAIL" }
+    ));
+}
+
+/// Number of accesses to an address that do not fault.
+fn accesses(address: u64) -> usize {
+    let all = [
+        ("load", load(address), LOAD_FAULT),
+        ("store", store(address), STORE_FAULT),
+        ("execute", execute(address), INSTRUCTION_FAULT),
+    ];
+    let mut failed = 0;
+    for (access, cause, expected) in all {
+        if cause != Some(expected) {
+            say(format_args!("FAIL: {access} at {address:#x}: {cause:?}"));
+            failed += 1;
+        }
+    }
+    failed
+}
+
+/// Number of SBI calls that are not refused as they must be.
+fn calls(orders: &Orders) -> usize {
+    let hart = orders.foreign_hart as usize;
+    let mask = || HartMask::from_mask_base(1, hart);
+    let memory = orders.foreign_memory as usize;
+    let all: [(&str, SbiRet, usize); 10] = [
+        (
+            "hart_start",
+            sbi_rt::hart_start(hart, run as *const () as usize, 0),
+            RET_ERR_INVALID_PARAM,
+        ),
+        (
+            "hart_get_status",
+            sbi_rt::hart_get_status(hart),
+            RET_ERR_INVALID_PARAM,
+        ),
+        ("send_ipi", sbi_rt::send_ipi(mask()), RET_ERR_INVALID_PARAM),
+        (
+            "fence_i",
+            sbi_rt::remote_fence_i(mask()),
+            RET_ERR_INVALID_PARAM,
+        ),
+        (
+            "sfence_vma",
+            sbi_rt::remote_sfence_vma(mask(), 0, 0),
+            RET_ERR_INVALID_PARAM,
+        ),
+        (
+            "sfence_vma_asid",
+            sbi_rt::remote_sfence_vma_asid(mask(), 0, 0, 1),
+            RET_ERR_INVALID_PARAM,
+        ),
+        (
+            "console_write",
+            sbi_rt::console_write(Physical::new(8, memory, 0)),
+            RET_ERR_INVALID_PARAM,
+        ),
+        (
+            "console_read",
+            sbi_rt::console_read(Physical::new(8, memory, 0)),
+            RET_ERR_INVALID_PARAM,
+        ),
+        (
+            "system_suspend",
+            sbi_rt::system_suspend(sbi_rt::SuspendToRam, 0, 0),
+            RET_ERR_DENIED,
+        ),
+        (
+            "system_reset",
+            sbi_rt::system_reset(sbi_rt::ColdReboot, sbi_rt::NoReason),
+            RET_ERR_NOT_SUPPORTED,
+        ),
+    ];
+    let mut failed = 0;
+    for (call, answer, expected) in all {
+        if answer.error != expected {
+            say(format_args!("FAIL: {call} answers {:#x}", answer.error));
+            failed += 1;
+        }
+    }
+    failed
+}
+
+/// Sends messages to each hart number that an APLIC can name: on request, and by a source.
+fn interrupts(aplic: u64) {
+    write(aplic + DOMAINCFG, ENABLED_MESSAGES);
+    write(aplic + SOURCECFG, DETACHED);
+    write(aplic + SETIENUM, 1);
+    for number in 0..NUMBERS {
+        let message = number << 18 | IDENTITY as u32;
+        write(aplic + GENMSI, message);
+        while read(aplic + GENMSI) & BUSY != 0 {}
+        write(aplic + TARGET, message);
+        write(aplic + SETIPNUM, 1);
+    }
+}

@@ -1,0 +1,77 @@
+//! A guest for tests of domains. In the one role it tries to reach what is not its own, in the
+//! other it watches its memory and its interrupts. tests/domains.rs starts both, and reads their
+//! lines.
+#![no_std]
+#![no_main]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "usize has 64 bits on this machine"
+)]
+
+mod attack;
+mod probe;
+mod watch;
+
+use core::fmt::{self, Write};
+
+use arrayvec::ArrayString;
+use sbi_rt::Physical;
+
+/// The guest's orders, at the address in its second argument. Words are little-endian.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Orders {
+    /// 0: attack; 1: watch.
+    pub(crate) role: u64,
+    /// A hart of another domain.
+    pub(crate) foreign_hart: u64,
+    /// Memory of another domain.
+    pub(crate) foreign_memory: u64,
+    /// The domain's own APLIC.
+    pub(crate) aplic: u64,
+    /// Number of addresses that follow.
+    pub(crate) addresses: u64,
+}
+
+/// External interrupt that attacks raise.
+pub(crate) const IDENTITY: usize = 77;
+
+/// Entry from probe.rs, on a stack.
+fn main(_hart: usize, orders: *const Orders) -> ! {
+    // SAFETY: the test has written the orders there.
+    let read = unsafe { orders.read() };
+    // SAFETY: the addresses follow the orders.
+    let addresses = unsafe {
+        core::slice::from_raw_parts(orders.add(1).cast::<u64>(), read.addresses as usize)
+    };
+    match read.role {
+        0 => attack::run(&read, addresses),
+        _ => watch::run(),
+    }
+    loop {
+        probe::wait();
+    }
+}
+
+/// Prints a line by DBCN; a call takes a part of it.
+pub(crate) fn say(text: fmt::Arguments<'_>) {
+    let mut line = ArrayString::<160>::new();
+    // A longer text is cut.
+    let _is_whole = write!(line, "{text}").is_ok();
+    line.truncate(line.capacity() - 1);
+    line.push('\n');
+    let mut rest = line.as_bytes();
+    while !rest.is_empty() {
+        let address = rest.as_ptr().expose_provenance();
+        let written = sbi_rt::console_write(Physical::new(rest.len(), address, 0));
+        rest = &rest[written.ok().unwrap_or(0).min(rest.len())..];
+    }
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    say(format_args!("FAIL: {}", info.message()));
+    loop {
+        probe::wait();
+    }
+}

@@ -1,0 +1,120 @@
+//! The guest's unsafe code: its entry, and accesses that may fault.
+
+use core::arch::{asm, global_asm};
+
+// The first instruction of the image. a0 = hart ID, a1 = the orders. Relocations as in the
+// critical guest (guest/critical/src/hardware.rs).
+global_asm!(
+    "
+    .section .text.entry, \"ax\"
+    .globl _start
+_start:
+    csrw  sie, zero
+    lla   t0, __bss_start
+    lla   t1, __bss_end
+1:  bgeu  t0, t1, 2f
+    sd    zero, 0(t0)
+    addi  t0, t0, 8
+    j     1b
+2:  lla   t0, __relocations_start
+    lla   t1, __relocations_end
+    lla   t2, __image_start
+3:  bgeu  t0, t1, 4f
+    ld    t3, 0(t0)
+    ld    t4, 16(t0)
+    add   t3, t3, t2
+    add   t4, t4, t2
+    sd    t4, 0(t3)
+    addi  t0, t0, 24
+    j     3b
+4:  lla   sp, __stack_top
+    call  {main}
+",
+    main = sym crate::main,
+);
+
+/// Cause of an access fault of an instruction (privileged specification, table of `scause`).
+pub(crate) const INSTRUCTION_FAULT: u64 = 1;
+/// The same of a load.
+pub(crate) const LOAD_FAULT: u64 = 5;
+/// The same of a store.
+pub(crate) const STORE_FAULT: u64 = 7;
+
+/// Runs one instruction with the address in `a0`; returns its trap's cause, or `None`.
+macro_rules! attempt {
+    ($address:expr, $instruction:literal) => {{
+        let cause: u64;
+        // SAFETY: a trap continues after the instruction. The addresses are not the program's own.
+        unsafe {
+            asm!(
+                "lla  t0, 3f",
+                "csrw stvec, t0",
+                $instruction,
+                "li   t0, -1",
+                "j    4f",
+                ".balign 4",
+                "3:",
+                "csrr t0, scause",
+                "4:",
+                in("a0") $address,
+                out("t0") cause,
+                out("t1") _,
+                out("ra") _,
+            );
+        }
+        (cause != u64::MAX).then_some(cause)
+    }};
+}
+
+/// Loads four bytes.
+pub(crate) fn load(address: u64) -> Option<u64> {
+    attempt!(address, "lw t1, 0(a0)")
+}
+
+/// Stores four bytes.
+pub(crate) fn store(address: u64) -> Option<u64> {
+    attempt!(address, "sw a0, 0(a0)")
+}
+
+/// Jumps there.
+pub(crate) fn execute(address: u64) -> Option<u64> {
+    attempt!(address, "jalr ra, 0(a0)")
+}
+
+/// Writes a register of a device of its own.
+pub(crate) fn write(address: u64, value: u32) {
+    // SAFETY: the test names a device of this domain.
+    unsafe {
+        core::ptr::with_exposed_provenance_mut::<u32>(address as usize).write_volatile(value);
+    }
+}
+
+/// Reads a register of a device of its own.
+pub(crate) fn read(address: u64) -> u32 {
+    // SAFETY: as above.
+    unsafe { core::ptr::with_exposed_provenance::<u32>(address as usize).read_volatile() }
+}
+
+/// Reads a register of the hart's interrupt file (RISC-V AIA 1.0, 3.8).
+pub(crate) fn read_file(register: usize) -> u64 {
+    let value;
+    // SAFETY: the domain's harts have files; reading changes nothing.
+    unsafe {
+        asm!("csrw siselect, {}", "csrr {}, sireg", in(reg) register, out(reg) value);
+    }
+    value
+}
+
+/// Reads `time`, in units of 100 ns.
+pub(crate) fn time() -> u64 {
+    let ticks;
+    // SAFETY: reading the clock changes no state.
+    unsafe { asm!("csrr {}, time", out(reg) ticks) };
+    ticks
+}
+
+/// Waits for an interrupt; none is enabled.
+pub(crate) fn wait() {
+    // SAFETY: `wfi` changes no state.
+    unsafe { asm!("wfi") };
+}
