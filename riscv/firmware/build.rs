@@ -6,7 +6,7 @@ fn main() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/firmware.ld");
     println!("cargo:rustc-link-arg-bins=-T{script}");
     println!("cargo:rerun-if-changed={script}");
-    let text = fs::read_to_string(script).expect("the linker script is there");
+    let text = fs::read_to_string(script).expect("the linker script is readable");
     for name in ["FIRMWARE_BASE", "FIRMWARE_SIZE"] {
         println!("cargo:rustc-env={name}={}", number(&text, name));
     }

@@ -115,7 +115,10 @@ const fn mix(first: u64, second: u64) -> u64 {
     low ^ high
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "halves are meant")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the result is the two halves of the product"
+)]
 #[inline(always)]
 const fn product(first: u64, second: u64) -> (u64, u64) {
     let product = first as u128 * second as u128;

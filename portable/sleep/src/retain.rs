@@ -80,7 +80,7 @@ impl Signals {
     }
 }
 
-/// A wake event.
+/// An event that ends a rest and wakes the OS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The OS's timer.

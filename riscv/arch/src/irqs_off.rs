@@ -83,7 +83,7 @@ mod kept {
             None => true,
         };
         let found = kept.longest.iter_mut().find(same);
-        let found = found.expect("room for each pair of places");
+        let found = found.expect("the table has room for each pair of locations");
         let most = found.map_or(0, |(.., most)| most);
         *found = Some((from, place, length.max(most)));
     }

@@ -114,7 +114,7 @@ type Tree<'a> = FdtMut<SliceBuffer<'a>>;
 
 fn reserved_name(range: PhysRange) -> NodeName {
     let mut name = NodeName::new();
-    write!(name, "poorwill@{:x}", range.start).expect("the longest is 25 characters");
+    write!(name, "poorwill@{:x}", range.start).expect("a name has at most 25 characters");
     name
 }
 
@@ -165,7 +165,7 @@ fn reserve(tree: &mut Tree<'_>, range: PhysRange, reg: &[u8]) -> Option<()> {
 
 fn id_name(id: &GenerationId) -> NodeName {
     let mut name = NodeName::new();
-    write!(name, "vmgenid@{:x}", id.address).expect("the longest is 24 characters");
+    write!(name, "vmgenid@{:x}", id.address).expect("a name has at most 24 characters");
     name
 }
 

@@ -33,7 +33,7 @@ mod control {
     pub(super) const ITEM_SHIFT: u32 = 16;
 }
 
-/// The OS's state of the device and of its mediator.
+/// The state that the OS has set in the device, and that of the mediator.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -180,7 +180,10 @@ fn has_ended(control: u32) -> bool {
     control & !control::ERROR == 0
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "it takes halves")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the casts keep the lower half"
+)]
 impl<R: Registers<u64> + Registers<u16> + Send, P: RequestPlace> Mediator for FwCfg<R, P> {
     fn rule(
         &mut self,

@@ -65,7 +65,7 @@ const ALL: &[&[Section]] = &[
 const fn number(digits: &str) -> u64 {
     match u64::from_str_radix(digits, 10) {
         Ok(number) => number,
-        Err(_) => panic!("it is a number"),
+        Err(_) => panic!("a version consists of numbers"),
     }
 }
 

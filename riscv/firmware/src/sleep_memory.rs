@@ -28,11 +28,11 @@ static QUEUES: Once<Mutex<&'static mut QueueMemory>> = Once::new();
 
 /// The work memory of a sleep, a wake or a decryption in place.
 pub(crate) fn work() -> MutexGuard<'static, Work<'static>> {
-    WORK.get().expect("memory is taken at the start").lock()
+    WORK.get().expect("the start sets the work memory").lock()
 }
 
 pub(crate) fn queues() -> MutexGuard<'static, &'static mut QueueMemory> {
-    QUEUES.get().expect("memory is taken at the start").lock()
+    QUEUES.get().expect("the start sets the work memory").lock()
 }
 
 /// Pages of work memory on a machine with `os_pages` pages of OS memory.
@@ -43,8 +43,9 @@ pub(crate) const fn pages_needed(os_pages: u64) -> u64 {
 
 /// Sets the work memory, once: at least [`pages_needed`] pages with any contents.
 pub(crate) fn take_memory(pages: &'static mut [Page]) {
-    let (queues, rest) = QueueMemory::take(pages).expect("room for a controller's queues");
-    let work = Work::take(rest).expect("room for two more pages");
+    let (queues, rest) =
+        QueueMemory::take(pages).expect("the work memory has pages for a controller's queues");
+    let work = Work::take(rest).expect("the work memory has two more pages");
     QUEUES.call_once(|| Mutex::new(queues));
     WORK.call_once(|| Mutex::new(work));
 }
@@ -63,7 +64,7 @@ pub(crate) fn open_sealed(
     let mut memory = os_memory(stopped);
     let mut work = work();
     let workspace = Workspace::new(work.workspace, memory.pages());
-    let mut workspace = workspace.expect("the save had room");
+    let mut workspace = workspace.expect("the save has used this workspace");
     // SAFETY: as for a sleep.
     unsafe {
         interruptible(0, || {

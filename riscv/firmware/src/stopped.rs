@@ -75,5 +75,5 @@ extern "C" fn wait_for_start() -> ! {
 fn started(starting: Starting<'_>) {
     starting
         .started()
-        .expect("a hart that is told to start starts once");
+        .expect("a requested start is carried out once");
 }

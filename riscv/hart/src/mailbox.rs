@@ -6,10 +6,10 @@
 //! Two properties must hold for every interleaving.
 //!
 //! *The receiver sees a request's data.* The sender writes the data, then posts the bit with
-//! Release; the receiver reads the bits with Acquire. For awaited requests the same holds on the
-//! way back. The receiver completes the request with Release, and the sender polls with Acquire, so
-//! that it may overwrite the data. Every other access to the word is a read-modify-write, so one
-//! sender's bit does not break another's release sequence.
+//! Release; the receiver reads the bits with Acquire. For awaited requests the same holds in the
+//! other direction. The receiver completes the request with Release, and the sender polls with
+//! Acquire, so that it may overwrite the data. Every other access to the word is a
+//! read-modify-write, so one sender's bit does not break another's release sequence.
 //!
 //! *No request is lost.* The sender posts, then interrupts. The receiver clears the interrupt, then
 //! reads. If its read misses the bit, the sender's interrupt comes after the clearing, and

@@ -49,9 +49,9 @@ impl Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CipherDirection {
-    /// From OS memory to the image.
+    /// For a save: encrypts pages of OS memory for the image.
     Seal,
-    /// From the image to OS memory.
+    /// For a load: decrypts pages of the image in OS memory.
     Open,
 }
 

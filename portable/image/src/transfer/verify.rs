@@ -49,7 +49,10 @@ pub fn verify<M: Medium>(
     Ok(())
 }
 
-#[allow(clippy::large_enum_variant, reason = "there is one, on the stack")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "only one value exists, on the stack"
+)]
 enum Check {
     Plain(PageHasher),
     Sealed(Message),

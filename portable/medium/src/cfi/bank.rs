@@ -23,8 +23,8 @@ const LOCKED: u8 = 1 << 1;
 /// The address of the query command, in units of the bank's width.
 pub(super) const QUERY_ADDRESS: u64 = 0x55;
 
-/// The longest wait for an answer to the query, in ms: an erase that the OS began before
-/// a reset may still run.
+/// Maximum wait for an answer to the query, in ms. It allows for an erase that the OS began before
+/// a reset.
 const ANSWER_MS: u64 = 1000;
 
 /// The longest time to unlock a block, in ms.

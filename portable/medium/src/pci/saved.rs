@@ -58,7 +58,7 @@ impl SavedConfig {
         saved.take_header(config)?;
         saved.take_express(config)?;
         if let Some(msi) = capability::find(config, function, MSI)? {
-            // Control, address, data and mask. The control register says how long they are.
+            // Control, address, data and mask. The control register's flags determine their number.
             let flags = config.read32(function, msi) >> 16;
             let dwords = 3 + u16::from(flags & 1 << 7 != 0) + u16::from(flags & 1 << 8 != 0);
             for dword in (1..dwords).rev() {

@@ -32,7 +32,7 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         }
     }
 
-    /// The mapping of a kernel address; user mode must not have access.
+    /// The mapping of a kernel address. It is an error if user mode has access to it.
     fn span(&mut self, address: u64) -> Result<Span, FreeListError> {
         let place = &mut self.recent[to_usize(address / STRIDE) % RECENT];
         if let Some(span) = *place

@@ -110,7 +110,7 @@ impl Layout {
     /// There is no such part.
     #[must_use]
     pub fn part_pages(&self, part: usize) -> Range<usize> {
-        assert!(part < self.parts(), "a part of the record");
+        assert!(part < self.parts(), "the record has no part {part}");
         let shared = self.line_pages();
         let devices = shared + SHARED_PAGES;
         let tree = devices + DEVICE_PAGES;
@@ -138,11 +138,14 @@ impl Layout {
             Place::Committed => SPREAD,
             Place::Consumed => 2 * SPREAD,
             Place::Part(part) => {
-                assert!(part < self.parts(), "a part of the record");
+                assert!(part < self.parts(), "the record has no part {part}");
                 HEAD_LINES + part
             }
             Place::Wear(number) => {
-                assert!(number < WEAR_LINES, "a line of wear registers");
+                assert!(
+                    number < WEAR_LINES,
+                    "the record has no line {number} of wear registers"
+                );
                 HEAD_LINES + self.parts() + number
             }
         };

@@ -111,8 +111,8 @@ where
 
     /// Gives a device a context. Between an old and a new one the device is closed.
     ///
-    /// A device beyond the directory's levels adds some. All devices are closed meanwhile, so that
-    /// must not happen while an OS runs.
+    /// A device beyond the directory's levels adds levels. That closes all devices for a moment, so
+    /// it must not happen while an OS runs.
     ///
     /// # Errors
     ///

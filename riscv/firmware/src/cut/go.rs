@@ -256,7 +256,7 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
     }
     for (hart, start) in hart::all().iter().zip(starts) {
         if let Some(task) = start.task() {
-            hart.start(task).expect("every hart waits to be started");
+            hart.start(task).expect("every hart waits for its start");
         }
     }
     waking.is_some()
@@ -299,7 +299,7 @@ fn tell(harts: usize, report: &CutReport, took: u64) {
 /// Restores the OS's state on the calling hart, and continues the OS where it was stopped.
 pub(crate) fn go_on() -> ! {
     let own = this_hart();
-    let record = record().expect("a cut was found");
+    let record = record().expect("a resumed cut has a record");
     let frame = record.on_stack(|| restore(record, own));
     is_ready(record);
     wait_for_release(own);
@@ -315,7 +315,7 @@ pub(crate) fn go_on() -> ! {
 /// an image.
 pub(crate) fn woke() {
     if STATE.unready.load(Ordering::Acquire) > 0 {
-        is_ready(record().expect("a cut was found"));
+        is_ready(record().expect("a resumed cut has a record"));
     }
 }
 

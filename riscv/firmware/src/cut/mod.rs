@@ -154,5 +154,5 @@ pub(crate) fn take_back() {
 
 /// The power-fail line. Callers know that the machine has one.
 fn line() -> &'static PowerFail {
-    power_fail::line().expect("a cut is only where there is a power-fail line")
+    power_fail::line().expect("only a machine with a power-fail line is cut")
 }

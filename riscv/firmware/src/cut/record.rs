@@ -113,7 +113,10 @@ impl Record {
     pub(super) fn on_stack<R>(self, job: impl FnOnce() -> R) -> R {
         let stack = self.stack(place_of(&this_hart()));
         let here = (&raw const stack).addr() as u64;
-        assert!(!stack.contains(here), "the hart is on that stack already");
+        assert!(
+            !stack.contains(here),
+            "the hart is already on its stack in the record"
+        );
         // SAFETY: the stack is the calling hart's, and the hart is not on it.
         unsafe { stack::on(stack.end as usize, job) }
     }

@@ -38,8 +38,8 @@ pub(crate) fn request(vector: EntryPoint, began: u64) -> Result<CutCommitted, No
 }
 
 fn request_alone(vector: EntryPoint, began: u64) -> Result<CutCommitted, CutReason> {
-    assert!(stack::is_on_upper_deep(), "a sleep is on the deep stack");
-    let record = record().expect("a cut is armed");
+    assert!(stack::is_on_upper_deep(), "a sleep runs on the deep stack");
+    let record = record().expect("a machine that can be cut has a record");
     let request = Request {
         vector,
         began,

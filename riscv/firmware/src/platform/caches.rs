@@ -102,7 +102,7 @@ impl CacheOperations for Caches {
         match (means, &self.registers) {
             (LineMeans::Instruction(block), _) => cache::write_back(bytes, block),
             (LineMeans::Register, Some(registers)) => registers.write_back(bytes),
-            (LineMeans::Register, None) => unreachable!("the register was there"),
+            (LineMeans::Register, None) => unreachable!("the plan needs a register"),
         }
     }
 

@@ -13,7 +13,7 @@ use spin::{Mutex, Once};
 use super::console::Lines;
 use crate::remote_fence::Fences;
 
-/// A domain, and what the firmware keeps of it while it runs.
+/// A domain, with the state that the firmware needs while it runs.
 #[derive(Debug)]
 pub(crate) struct LiveDomain {
     /// Empty without a partition.

@@ -6,7 +6,7 @@ use poorwill_devicetree::{MAX_VIRTIO, Machine};
 use poorwill_drivers::VirtioMmio;
 use spin::Once;
 
-const _: () = assert!(MAX_VIRTIO <= 32, "a bit for each");
+const _: () = assert!(MAX_VIRTIO <= 32, "a word has a bit for each device");
 
 static DEVICES: Once<ArrayVec<u64, MAX_VIRTIO>> = Once::new();
 

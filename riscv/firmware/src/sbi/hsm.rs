@@ -78,7 +78,7 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
     wait_for_interrupt();
     hart.hsm()
         .resume()
-        .expect("only this hart leaves the state");
+        .expect("only this hart can leave the suspended state");
     let Some(address) = address else {
         return SbiRet::success(0);
     };

@@ -110,7 +110,10 @@ const PANIC: usize = 0x0a00_0000;
 
 fn dispatch(call: Call) -> Result<Answer, LoadFault> {
     #[cfg(feature = "panic-call")]
-    assert!(call.extension != PANIC, "a build for tests: asked to panic");
+    assert!(
+        call.extension != PANIC,
+        "this build for tests panics on request"
+    );
     let is_there = is_available(call.extension, call.caller.domain);
     if legacy::EXTENSIONS.contains(&call.extension) {
         let answer = match is_there {

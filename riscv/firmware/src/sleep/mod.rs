@@ -86,9 +86,9 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason
     report::tell_log();
     let time = &platform().time;
     time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
-    let hart = hart::find(core.hart()).expect("the state was checked to name a hart");
+    let hart = hart::find(core.hart()).expect("the check of the state found the hart");
     hart.start(Task::Wake(core.vector()))
-        .expect("every hart waits to be started");
+        .expect("every hart waits for its start");
     hart::this_hart().wait()
 }
 
