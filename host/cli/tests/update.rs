@@ -273,7 +273,7 @@ fn a_machine_that_cannot_be_guessed_is_not_guessed() {
         PhysRange::new(0x1_0000_0000, 8 * PAGE_BYTES),
     ];
     let world = asleep(None, Purpose::Once, identity(&memory));
-    let words = "not known under that firmware: the memory map cannot be foreseen";
+    let words = "not known under that firmware: the memory map cannot be predicted";
     says(&ask(&world, &saver(), &[]), 1, words);
 }
 

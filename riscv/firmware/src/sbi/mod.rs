@@ -110,10 +110,7 @@ const PANIC: usize = 0x0a00_0000;
 
 fn dispatch(call: Call) -> Result<Answer, LoadFault> {
     #[cfg(feature = "panic-call")]
-    assert!(
-        call.extension != PANIC,
-        "this build for tests panics on request"
-    );
+    assert!(call.extension != PANIC, "a build for tests: asked to panic");
     let is_there = is_available(call.extension, call.caller.domain);
     if legacy::EXTENSIONS.contains(&call.extension) {
         let answer = match is_there {
