@@ -59,7 +59,35 @@ fn a_tree_without_domains_has_no_partition() {
         let source = std::fs::read_to_string(file).unwrap();
         assert_eq!(read(&source), Ok(None), "{machine}");
     }
-    assert_eq!(Partition::read(&[0; 64]), Err(PartitionError::Damaged));
+    assert_eq!(Partition::read(&[0; 64]), Ok(None));
+}
+
+#[test]
+fn a_damaged_tree_with_domains_is_refused() {
+    let blob = compile(MACHINE);
+    let damaged = &blob[..blob.len() - 4];
+    assert_eq!(Partition::read(damaged), Err(PartitionError::Damaged));
+}
+
+/// The string may start anywhere in a word.
+#[test]
+fn domains_are_found_after_another_compatible_string() {
+    for length in 1..9 {
+        let other = "x".repeat(length);
+        let config = "compatible = \"opensbi,domain,config\"";
+        let both = format!("compatible = \"{other}\", \"opensbi,domain,config\"");
+        assert_eq!(read(&changed(config, &both)), read(MACHINE), "{length}");
+    }
+}
+
+/// The firmware reads it on a stack that is bounded.
+#[test]
+fn a_partition_takes_few_bytes() {
+    assert!(
+        size_of::<Partition>() <= 17 << 10,
+        "{}",
+        size_of::<Partition>()
+    );
 }
 
 #[test]
@@ -256,7 +284,7 @@ const REFUSED: [(&str, &str, &str); 37] = [
     (
         "opensbi-domain = <&critical>",
         "opensbi-domain = <0x999>",
-        "cpu@2: `opensbi-domain` names phandle 0x999",
+        "hart 2: `opensbi-domain` names phandle 0x999",
     ),
     (
         "mmu-type = \"riscv,sv48\";\n\t\t\topensbi-domain = <&critical>",

@@ -4,15 +4,13 @@ use dtoolkit::fdt::FdtNode;
 
 use super::MAX_PARTITION_HARTS;
 use super::error::PartitionError;
-use crate::node::{NodeName, can_run_os, cell, is_enabled_hart, name_of, phandle, reg};
+use crate::node::{can_run_os, cell, is_enabled_hart, phandle, reg};
 
-/// Of a CPU: its domain.
-pub(super) const ASSIGNMENT: &str = "opensbi-domain";
+const ASSIGNMENT: &str = "opensbi-domain";
 
 /// A CPU node.
 pub(super) struct Cpu {
     pub(super) id: u64,
-    pub(super) name: NodeName,
     pub(super) phandle: Option<u32>,
     /// Phandle of its domain.
     pub(super) domain: Option<u32>,
@@ -37,7 +35,6 @@ impl Cpu {
             };
             let cpu = Cpu {
                 id: id.start,
-                name: name_of(node),
                 phandle: phandle(node),
                 domain: cell(node, ASSIGNMENT),
                 is_enabled: is_enabled_hart(node),

@@ -72,6 +72,8 @@ pub enum PartitionError {
     NoHarts(NodeName),
     #[error("hart {0} has no domain; set `opensbi-domain` of its CPU")]
     RootHart(u64),
+    #[error("hart {hart}: `opensbi-domain` names phandle {phandle:#x}, which no domain has")]
+    UnknownDomain { hart: u64, phandle: u32 },
     #[error("hart {0} has a domain, but no MMU; remove `opensbi-domain` of its CPU")]
     NoMmu(u64),
     #[error("two CPUs have hart ID {0}")]
