@@ -75,9 +75,11 @@ impl LoadedStage {
             ..*previous
         };
         let [image, _] = stage.taken(memory, load);
-        let is_memory = memory.iter().any(|range| range.contains(argument));
-        let tree = FwDynamic::find_tree(argument, load);
-        let tree = tree.ok().filter(|_| is_memory);
+        let rest = memory.iter().find(|range| range.contains(argument));
+        let tree = rest.and_then(|rest| {
+            let tree = FwDynamic::find_tree(argument, load).ok();
+            tree.filter(|tree| tree.end <= rest.end)
+        });
         LoadedStage {
             address,
             argument,

@@ -73,6 +73,10 @@ fn a_next_stage_is_found_as_its_node_says() {
     let tree = PhysRange::new(0x87f0_0000, 4096 + TREE_GROWTH);
     assert_eq!(linux.tree, Some(tree));
     assert_eq!(linux.taken().collect::<Vec<_>>(), [linux.image, tree]);
+    // A tree that does not end within memory is none.
+    let mut cut = machine.clone();
+    cut.memory[0].end = 0x87f0_0800;
+    assert_eq!(stage(domain(&partition, "linux"), &cut).tree, None);
     // Address 0 is not memory, so nothing is read there.
     let critical = stage(domain(&partition, "critical"), &machine);
     assert_eq!((critical.argument, critical.tree), (0, None));
