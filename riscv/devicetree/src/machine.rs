@@ -24,6 +24,7 @@ use crate::node::{
     places_of, reg,
 };
 use crate::own_size::{self, AllBeyond, Closing, MACHINE_ONLY, MAX_MACHINE_ONLY};
+use crate::partition;
 use crate::power_fail::{PowerFail, PowerFailError, PowerFailNode};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
@@ -127,6 +128,8 @@ pub struct Machine {
     pub fw_cfg: ArrayVec<PhysRange, MAX_FW_CFGS>,
     /// Random bytes from the previous stage (`/chosen/rng-seed`), at most [`MAX_SEED`].
     pub seed: ArrayVec<u8, MAX_SEED>,
+    /// `/chosen` describes [domains](crate::Partition), well or badly.
+    pub has_domains: bool,
     /// Memory is zero at power-on, except for loaded files. QEMU's `virt` machine guarantees this;
     /// boards do not.
     pub starts_clear: bool,
@@ -184,6 +187,7 @@ impl Machine {
     fn fill(&mut self, tree: &Fdt<'_>) -> Result<(), DescriptionError> {
         let root = tree.root();
         self.seed = read_seed(root);
+        self.has_domains = partition::is_described(root);
         self.starts_clear = is_any(root, &["riscv-virtio"]);
         let cpus = self.read_cpus(root);
         let memory = self.read_memory(root);

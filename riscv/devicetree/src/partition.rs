@@ -15,6 +15,8 @@ use arrayvec::ArrayVec;
 
 use crate::node::NodeName;
 
+pub(crate) use read::is_described;
+
 pub use error::{FunctionFault, PartitionError, PermissionFault};
 pub use function::{DomainFunction, FunctionRange, RangeKind};
 pub use region::{MAX_SPANS, MemoryRegion, Permissions, Span};

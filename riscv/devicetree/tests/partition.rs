@@ -58,8 +58,20 @@ fn a_tree_without_domains_has_no_partition() {
         let file = format!("{}/tests/machines/{machine}", env!("CARGO_MANIFEST_DIR"));
         let source = std::fs::read_to_string(file).unwrap();
         assert_eq!(read(&source), Ok(None), "{machine}");
+        let described = Machine::read(&compile(&source)).expect("a machine");
+        assert!(!described.has_domains, "{machine}");
     }
-    assert_eq!(Partition::read(&[0; 64]), Ok(None));
+}
+
+/// A machine with a bad description has domains, too: the firmware must not start it as one.
+#[test]
+fn a_machine_knows_that_domains_are_described() {
+    let twice = "/ { chosen { again { compatible = \"opensbi,domain,config\"; }; }; };";
+    for source in [MACHINE.to_owned(), MACHINE.to_owned() + twice] {
+        let machine = Machine::read(&compile(&source)).expect("a machine");
+        assert!(machine.has_domains);
+    }
+    assert!(read(&(MACHINE.to_owned() + twice)).is_err());
 }
 
 #[test]
@@ -67,9 +79,9 @@ fn a_damaged_tree_with_domains_is_refused() {
     let blob = compile(MACHINE);
     let damaged = &blob[..blob.len() - 4];
     assert_eq!(Partition::read(damaged), Err(PartitionError::Damaged));
+    assert_eq!(Partition::read(&[0; 64]), Err(PartitionError::Damaged));
 }
 
-/// The string may start anywhere in a word.
 #[test]
 fn domains_are_found_after_another_compatible_string() {
     for length in 1..9 {

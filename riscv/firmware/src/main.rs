@@ -154,7 +154,8 @@ fn start(
     unsafe { platform::start_console(&machine) };
     found?;
     let next = FwDynamic::read(blob, information as u64, load)?;
-    let may_boot = platform::may_boot(hart_id, blob_bytes).map_err(PlatformError::from)?;
+    let may_boot =
+        platform::may_boot(hart_id, &machine, blob_bytes).map_err(PlatformError::from)?;
     let place = machine.harts.iter().position(|hart| hart.id == hart_id);
     let Some(place) = place.filter(|_| may_boot) else {
         // SAFETY: the tree describes this machine, on which this hart is alone.

@@ -38,18 +38,6 @@ impl Partition {
         Ok(is_there.then_some(partition))
     }
 
-    /// Returns whether the tree describes a partition, good or bad. It takes little stack.
-    #[must_use]
-    pub fn is_described(blob: &[u8]) -> bool {
-        if !mentions_domains(blob) {
-            return false;
-        }
-        let chosen = open(blob).and_then(|tree| tree.root().child("chosen"));
-        let mut configs = Configs::default();
-        let found = chosen.map(|chosen| configs.find(chosen, MAX_DEPTH));
-        configs.domains.is_some() || found.is_some_and(|found| found.is_err())
-    }
-
     /// As [`read`](Self::read), into an empty `self`: a partition takes 16 KiB and is not moved.
     /// Returns whether the tree describes a partition.
     ///
@@ -57,9 +45,6 @@ impl Partition {
     ///
     /// [`PartitionError`]. `self` is incomplete then.
     pub fn survey(&mut self, blob: &[u8]) -> Result<bool, PartitionError> {
-        if !mentions_domains(blob) {
-            return Ok(false);
-        }
         let tree = open(blob).ok_or(PartitionError::Damaged)?;
         let root = tree.root();
         let mut configs = Configs::default();
@@ -328,13 +313,13 @@ impl DomainNode {
     }
 }
 
-/// Returns whether a blob may contain [`CONFIG`]. This costs a fraction of opening the tree, so a
-/// machine without domains starts as fast as before.
-fn mentions_domains(blob: &[u8]) -> bool {
-    // Some word of the blob has one of these, in whichever place of a word the string starts.
-    const PARTS: [[u8; 4]; 4] = [*b"open", *b"pens", *b"ensb", *b"nsbi"];
-    let (words, _) = blob.as_chunks::<4>();
-    words.iter().any(|word| PARTS.contains(word))
+/// Returns whether a tree describes a partition, good or bad. It costs a look at `/chosen`.
+pub(crate) fn is_described(root: FdtNode<'_>) -> bool {
+    let mut configs = Configs::default();
+    let found = root
+        .child("chosen")
+        .map(|chosen| configs.find(chosen, MAX_DEPTH));
+    configs.domains.is_some() || found.is_some_and(|found| found.is_err())
 }
 
 /// The nodes below `/chosen` that describe a partition.

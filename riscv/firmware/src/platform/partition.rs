@@ -75,7 +75,7 @@ type Taken = ArrayVec<PhysRange, MAX_TAKEN>;
 /// # Errors
 ///
 /// [`Refused`].
-pub(crate) fn may_boot(hart: u64, blob: &[u8]) -> Result<bool, Refused> {
+pub(crate) fn may_boot(hart: u64, machine: &Machine, blob: &[u8]) -> Result<bool, Refused> {
     // Not inlined: a partition takes 16 KiB of the deep stack.
     #[inline(never)]
     fn in_partition(hart: u64, blob: &[u8]) -> Result<bool, Refused> {
@@ -83,7 +83,7 @@ pub(crate) fn may_boot(hart: u64, blob: &[u8]) -> Result<bool, Refused> {
         let is_there = partition.survey(blob).map_err(Refused::because)?;
         Ok(!is_there || partition.may_boot_cold(hart))
     }
-    match Partition::is_described(blob) {
+    match machine.has_domains {
         true => in_partition(hart, blob),
         false => Ok(true),
     }
@@ -105,7 +105,7 @@ pub(super) unsafe fn start(
     firmware: PhysRange,
     bytes: u64,
 ) -> Result<Option<PhysRange>, Refused> {
-    if !Partition::is_described(previous.blob) {
+    if !machine.has_domains {
         return Ok(None);
     }
     // SAFETY: passed on to the caller.
