@@ -10,11 +10,20 @@
 mod console;
 mod hardware;
 
+use core::arch::global_asm;
+
 use poorwill_critical::{Board, CAN_ID, CONTROL_EVERY, Can, Heartbeat, Pipeline, Schedule, Serial};
 use poorwill_critical::{SleepRequest, aplic};
 
 use crate::console::{Console, fail};
 use crate::hardware::Device;
+
+// a1 = device tree. After a trap the program prints a message.
+global_asm!(
+    include_str!("../../bare/start.S"),
+    main = sym main,
+    trapped = sym trapped,
+);
 
 /// Identities of external interrupts.
 const CAN: u32 = 1;

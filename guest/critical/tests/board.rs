@@ -1,25 +1,14 @@
 //! The example's device tree, and trees that lack something.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use poorwill_critical::{Board, BoardError, Function};
+
+#[path = "../../../riscv/devicetree/tests/dtc/mod.rs"]
+mod dtc;
 
 /// Compiles the example with `more` source after it.
 fn tree(more: &str) -> Vec<u8> {
     let source = include_str!("../critical.dts").to_owned() + more;
-    let mut compiler = Command::new("dtc")
-        .args(["-q", "-I", "dts", "-O", "dtb"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("dtc is needed: apt-get install device-tree-compiler");
-    let mut input = compiler.stdin.take().expect("a pipe");
-    input.write_all(source.as_bytes()).expect("dtc reads");
-    drop(input);
-    let output = compiler.wait_with_output().expect("dtc ends");
-    assert!(output.status.success(), "dtc refuses the tree: {more}");
-    output.stdout
+    dtc::compile(&source)
 }
 
 #[test]

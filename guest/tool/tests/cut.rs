@@ -12,7 +12,7 @@ struct Function {
     id: u32,
     class: u32,
     command: u32,
-    /// For a bridge, the number of the bus behind it.
+    /// For a bridge, the number of its secondary bus.
     behind: Option<u8>,
 }
 

@@ -12,10 +12,18 @@ mod attack;
 mod probe;
 mod watch;
 
+use core::arch::global_asm;
 use core::fmt::{self, Write};
 
 use arrayvec::ArrayString;
 use sbi_rt::Physical;
+
+// a1 = the orders.
+global_asm!(
+    include_str!("../../../guest/bare/start.S"),
+    main = sym main,
+    trapped = sym trapped,
+);
 
 /// The guest's orders, at the address in its second argument. Words are little-endian.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +44,8 @@ pub(crate) struct Orders {
 /// External interrupt that attacks raise.
 pub(crate) const IDENTITY: usize = 77;
 
-/// Entry from probe.rs, on a stack.
-fn main(_hart: usize, orders: *const Orders) -> ! {
+/// The entry code calls this.
+extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
     // SAFETY: the test has written the orders there.
     let read = unsafe { orders.read() };
     // SAFETY: the addresses follow the orders.
@@ -48,6 +56,16 @@ fn main(_hart: usize, orders: *const Orders) -> ! {
         0 => attack::run(&read, addresses),
         _ => watch::run(),
     }
+    loop {
+        probe::wait();
+    }
+}
+
+/// The entry code calls this after a trap outside of [`probe`]'s attempts.
+extern "C" fn trapped(cause: usize, pc: usize, value: usize) -> ! {
+    say(format_args!(
+        "FAIL: trap {cause:#x} at {pc:#x}, value {value:#x}"
+    ));
     loop {
         probe::wait();
     }

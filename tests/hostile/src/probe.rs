@@ -1,37 +1,6 @@
-//! The guest's unsafe code: its entry, and accesses that may fault.
+//! Accesses that may fault, and the hart's registers.
 
-use core::arch::{asm, global_asm};
-
-// The first instruction of the image. a0 = hart ID, a1 = the orders. Relocations as in the
-// critical guest (guest/critical/src/hardware.rs).
-global_asm!(
-    "
-    .section .text.entry, \"ax\"
-    .globl _start
-_start:
-    csrw  sie, zero
-    lla   t0, __bss_start
-    lla   t1, __bss_end
-1:  bgeu  t0, t1, 2f
-    sd    zero, 0(t0)
-    addi  t0, t0, 8
-    j     1b
-2:  lla   t0, __relocations_start
-    lla   t1, __relocations_end
-    lla   t2, __image_start
-3:  bgeu  t0, t1, 4f
-    ld    t3, 0(t0)
-    ld    t4, 16(t0)
-    add   t3, t3, t2
-    add   t4, t4, t2
-    sd    t4, 0(t3)
-    addi  t0, t0, 24
-    j     3b
-4:  lla   sp, __stack_top
-    call  {main}
-",
-    main = sym crate::main,
-);
+use core::arch::asm;
 
 /// Cause of an access fault of an instruction (privileged specification, table of `scause`).
 pub(crate) const INSTRUCTION_FAULT: u64 = 1;

@@ -1,0 +1,20 @@
+//! Hands the linker script of bare guests to the linker, for their build scripts.
+
+use std::env;
+
+pub(crate) fn link() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/bare/link.ld");
+    println!("cargo::rerun-if-changed={script}");
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
+        println!("cargo::rustc-link-arg-bins=-T{script}");
+        // The file holds plain bytes that run at any address; the entry code relocates them.
+        for argument in [
+            "--oformat=binary",
+            "-pie",
+            "--no-dynamic-linker",
+            "-znotext",
+        ] {
+            println!("cargo::rustc-link-arg-bins={argument}");
+        }
+    }
+}
