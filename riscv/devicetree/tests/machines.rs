@@ -1,8 +1,6 @@
 //! The trees of QEMU's machines (`-machine …,dumpdtb=`), read and handed on.
 
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use dtoolkit::fdt::Fdt;
@@ -14,6 +12,10 @@ use poorwill_devicetree::{
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
 
+mod dtc;
+
+use dtc::{compile, force};
+
 /// Compiles a tree of `tests/machines`, by the device tree compiler.
 fn blob(name: &str) -> Vec<u8> {
     compile(&source(name))
@@ -24,32 +26,6 @@ fn source(name: &str) -> String {
         .iter()
         .collect();
     std::fs::read_to_string(path).unwrap()
-}
-
-fn compile(source: &str) -> Vec<u8> {
-    compile_with(source, &["-q"])
-}
-
-/// The same of a tree that the compiler has objections to.
-fn force(source: &str) -> Vec<u8> {
-    compile_with(source, &["-q", "-q", "-f"])
-}
-
-fn compile_with(source: &str, flags: &[&str]) -> Vec<u8> {
-    let mut dtc = Command::new("dtc")
-        .args(["-I", "dts", "-O", "dtb"])
-        .args(flags)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("dtc is needed: apt-get install device-tree-compiler");
-    // It reads all before it writes.
-    let mut input = dtc.stdin.take().unwrap();
-    input.write_all(source.as_bytes()).unwrap();
-    drop(input);
-    let output = dtc.wait_with_output().unwrap();
-    assert!(output.status.success(), "dtc refuses the tree");
-    output.stdout
 }
 
 fn machine(name: &str) -> Machine {

@@ -1,28 +1,15 @@
 //! Trees whose `reg` says less of a controller of machine mode's than there is.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use poorwill_devicetree::{DescriptionError, Machine};
 use poorwill_memory::PhysRange;
 
 /// The tree of that name, with more of it in the source form.
+mod dtc;
+
 fn read(name: &str, more: &str) -> Result<Machine, DescriptionError> {
     let path = [env!("CARGO_MANIFEST_DIR"), "tests/machines", name].join("/");
     let source = std::fs::read_to_string(path).unwrap() + more;
-    let mut dtc = Command::new("dtc")
-        .args(["-q", "-I", "dts", "-O", "dtb"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("dtc is needed: apt-get install device-tree-compiler");
-    // It reads all before it writes.
-    let mut input = dtc.stdin.take().unwrap();
-    input.write_all(source.as_bytes()).unwrap();
-    drop(input);
-    let output = dtc.wait_with_output().unwrap();
-    assert!(output.status.success(), "dtc refuses the tree: {more}");
-    Machine::read(&output.stdout)
+    Machine::read(&dtc::compile(&source))
 }
 
 /// With another `reg` for a node on the bus.

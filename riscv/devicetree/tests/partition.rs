@@ -1,8 +1,5 @@
 //! Partitions in device trees: read, refused by name, hashed.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use poorwill_devicetree::{
     FunctionFault, FunctionRange, MAX_REGION_NODES, Machine, NextMode, NodeName, Partition,
     PartitionError, Permissions, RangeKind,
@@ -11,24 +8,11 @@ use poorwill_medium::pci::Function;
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
 
-const MACHINE: &str = include_str!("machines/virt-domains.dts");
+mod dtc;
 
-/// Compiles a tree. The compiler warns of some trees, and refuses others unless forced.
-fn compile(source: &str) -> Vec<u8> {
-    let mut dtc = Command::new("dtc")
-        .args(["-q", "-q", "-f", "-I", "dts", "-O", "dtb"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("dtc is needed: apt-get install device-tree-compiler");
-    let mut input = dtc.stdin.take().unwrap();
-    input.write_all(source.as_bytes()).unwrap();
-    drop(input);
-    let output = dtc.wait_with_output().unwrap();
-    assert!(output.status.success(), "dtc refuses {source}");
-    output.stdout
-}
+use dtc::force as compile;
+
+const MACHINE: &str = include_str!("machines/virt-domains.dts");
 
 fn read(source: &str) -> Result<Option<Partition>, PartitionError> {
     Partition::read(&compile(source))

@@ -1,8 +1,5 @@
 //! What cannot be fenced is found, by name.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use poorwill_devicetree::{DomainNode, Machine, MemoryRegion, Partition, PciWiring, Permissions};
 use poorwill_domain::check::{
     Facts, IntxLine, Unfenced, Unseen, check, entries_of, findings, intx_line, unseen,
@@ -11,6 +8,11 @@ use poorwill_domain::pmp::{PlanError, Pmp};
 use poorwill_medium::pci::Function;
 use poorwill_memory::PhysRange;
 use proptest::prelude::*;
+
+#[path = "../../devicetree/tests/dtc/mod.rs"]
+mod dtc;
+
+use dtc::force as compile;
 
 const MACHINE: &str = include_str!("../../devicetree/tests/machines/virt-domains.dts");
 const SOCKETS: &str = include_str!("../../devicetree/tests/machines/virt-sockets.dts");
@@ -24,22 +26,6 @@ const PMP: Pmp = Pmp {
     entries: 16,
     granularity_bits: 2,
 };
-
-fn compile(source: &str) -> Vec<u8> {
-    let mut dtc = Command::new("dtc")
-        .args(["-q", "-q", "-f", "-I", "dts", "-O", "dtb"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("dtc is needed: apt-get install device-tree-compiler");
-    let mut input = dtc.stdin.take().unwrap();
-    input.write_all(source.as_bytes()).unwrap();
-    drop(input);
-    let output = dtc.wait_with_output().unwrap();
-    assert!(output.status.success(), "dtc refuses {source}");
-    output.stdout
-}
 
 /// The machine's tree with a part replaced, once.
 fn changed(from: &str, to: &str) -> String {

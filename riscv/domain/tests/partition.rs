@@ -1,32 +1,19 @@
 //! Domains of a partition, from a machine's tree.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use poorwill_devicetree::{DomainNode, Machine, NodeName, Partition};
 use poorwill_domain::{
     ClaimError, Domain, DomainError, FwDynamic, LoadedStage, TREE_GROWTH, memory_of,
 };
 use poorwill_memory::{MemoryMapError, PhysRange};
 
+#[path = "../../devicetree/tests/dtc/mod.rs"]
+mod dtc;
+
+use dtc::force as compile;
+
 const MACHINE: &str = include_str!("../../devicetree/tests/machines/virt-domains.dts");
 
 const MIB: u64 = 1 << 20;
-
-/// Compiles a tree.
-fn compile(source: &str) -> Vec<u8> {
-    let mut dtc = Command::new("dtc")
-        .args(["-q", "-q", "-f", "-I", "dts", "-O", "dtb"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("dtc is needed: apt-get install device-tree-compiler");
-    let mut input = dtc.stdin.take().unwrap();
-    input.write_all(source.as_bytes()).unwrap();
-    drop(input);
-    dtc.wait_with_output().unwrap().stdout
-}
 
 fn read(source: &str) -> (Machine, Partition) {
     let blob = compile(source);
@@ -73,7 +60,7 @@ fn a_next_stage_is_found_as_its_node_says() {
     let tree = PhysRange::new(0x87f0_0000, 4096 + TREE_GROWTH);
     assert_eq!(linux.tree, Some(tree));
     assert_eq!(linux.taken().collect::<Vec<_>>(), [linux.image, tree]);
-    // A tree that does not end within memory is none.
+    // A tree that ends outside memory does not count.
     let mut cut = machine.clone();
     cut.memory[0].end = 0x87f0_0800;
     assert_eq!(stage(domain(&partition, "linux"), &cut).tree, None);
