@@ -1,8 +1,6 @@
-use poorwill_memory::PAGE_BYTES;
-
 use super::memory::{TableMemory, TablePages};
-use super::queue::{log2_less_one, turn_on};
-use super::register::{CQB, CQCSR, CQH, CQT, PAGE_NUMBER, cqcsr, queue};
+use super::queue::{QueueRegisters, start_queue};
+use super::register::{CQB, CQCSR, CQH, CQT, cqcsr, queue};
 use super::{DeviceId, IommuError, MAX_POLLS};
 use crate::Registers;
 
@@ -59,11 +57,12 @@ impl CommandQueue {
         memory: &impl TableMemory,
         pages: &mut TablePages,
     ) -> Result<Self, IommuError> {
-        let page = pages.take(memory)?;
-        let base = (page / PAGE_BYTES) << PAGE_NUMBER | log2_less_one(ENTRIES);
-        Registers::<u64>::write(registers, CQB, base);
-        Registers::<u32>::write(registers, CQT, 0);
-        turn_on(registers, CQCSR)?;
+        let of = QueueRegisters {
+            base: CQB,
+            index: CQT,
+            control: CQCSR,
+        };
+        let page = start_queue(registers, of, ENTRIES, memory, pages)?;
         Ok(CommandQueue { page, tail: 0 })
     }
 

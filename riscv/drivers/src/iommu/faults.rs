@@ -1,10 +1,8 @@
 use core::fmt;
 
-use poorwill_memory::PAGE_BYTES;
-
 use super::memory::{TableMemory, TablePages};
-use super::queue::{log2_less_one, turn_on};
-use super::register::{FQB, FQCSR, FQH, FQT, PAGE_NUMBER, fqcsr, queue};
+use super::queue::{QueueRegisters, start_queue};
+use super::register::{FQB, FQCSR, FQH, FQT, fqcsr, queue};
 use super::{DeviceId, IommuError};
 use crate::Registers;
 
@@ -138,11 +136,12 @@ impl FaultQueue {
         memory: &impl TableMemory,
         pages: &mut TablePages,
     ) -> Result<Self, IommuError> {
-        let page = pages.take(memory)?;
-        let base = (page / PAGE_BYTES) << PAGE_NUMBER | log2_less_one(ENTRIES);
-        Registers::<u64>::write(registers, FQB, base);
-        Registers::<u32>::write(registers, FQH, 0);
-        turn_on(registers, FQCSR)?;
+        let of = QueueRegisters {
+            base: FQB,
+            index: FQH,
+            control: FQCSR,
+        };
+        let page = start_queue(registers, of, ENTRIES, memory, pages)?;
         Ok(FaultQueue { page, head: 0 })
     }
 
