@@ -85,7 +85,7 @@ fn boot(
     irqs_off::begin();
     stack::begin_on_deep();
     let (next, own, began) = start(hart_id, tree, information)?;
-    if domain::are_several() {
+    if domain::is_partitioned() {
         return start_domains(own);
     }
     // The power supply may still ramp up. A wake would then end in a cut as soon as the line is

@@ -106,7 +106,7 @@ pub(crate) unsafe fn prepare(
         argument: place.start,
     };
     // Only a sleep changes these texts later, and domains do not sleep yet.
-    if domain::are_several() {
+    if domain::is_partitioned() {
         return Ok(entry_point);
     }
     let boot = Report {

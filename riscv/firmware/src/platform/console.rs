@@ -88,35 +88,41 @@ impl Lines {
             let is_taken = self.text.try_push(*byte).is_ok();
             self.dropped = self.dropped.saturating_add(u32::from(!is_taken));
         }
-        // A line that fills the room is printed without its end.
-        let end = self.text.iter().rposition(|byte| *byte == b'\n');
-        let whole = end.map_or(0, |end| end + 1);
-        let whole = match self.text.is_full() {
-            true if whole == 0 => self.text.len(),
-            _ => whole,
-        };
+        let whole = self.whole();
         let Some(mut console) = CONSOLE.try_lock().filter(|_| whole > 0) else {
             return;
         };
         if let Some(uart) = console.as_mut().filter(|uart| !uart.is_amid_line()) {
+            // A stuck console loses the rest, as it does of the firmware's own lines.
             let mut out = uart.text(&power_is_good);
-            for line in self.text[..whole].split_inclusive(|byte| *byte == b'\n') {
-                let line = line.trim_ascii_end().utf8_chunks();
-                let printed = (write!(out, "{name}: "))
-                    .and_then(|()| {
-                        line.into_iter()
-                            .try_for_each(|part| out.write_str(part.valid()))
-                    })
-                    .and_then(|()| out.write_str("\n"));
-                // A stuck console loses the rest, as it does of the firmware's own lines.
-                printed.unwrap_or_default();
-            }
-            if self.dropped > 0 {
-                let lost = writeln!(out, "{name}: ({} bytes dropped)", self.dropped);
-                lost.unwrap_or_default();
-            }
+            self.print(whole, name, &mut out).unwrap_or_default();
             self.text.drain(..whole);
             self.dropped = 0;
+        }
+    }
+
+    /// Bytes of whole lines. A line that fills the room is printed without its end.
+    fn whole(&self) -> usize {
+        let end = self.text.iter().rposition(|byte| *byte == b'\n');
+        match end {
+            Some(end) => end + 1,
+            None if self.text.is_full() => self.text.len(),
+            None => 0,
+        }
+    }
+
+    /// Prints the lines in the first bytes, and the number of dropped bytes.
+    fn print(&self, bytes: usize, name: &str, out: &mut impl Write) -> fmt::Result {
+        for line in self.text[..bytes].split_inclusive(|byte| *byte == b'\n') {
+            write!(out, "{name}: ")?;
+            for part in line.trim_ascii_end().utf8_chunks() {
+                out.write_str(part.valid())?;
+            }
+            out.write_str("\n")?;
+        }
+        match self.dropped {
+            0 => Ok(()),
+            dropped => writeln!(out, "{name}: ({dropped} bytes dropped)"),
         }
     }
 }

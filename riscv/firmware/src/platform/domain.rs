@@ -115,7 +115,7 @@ pub(super) fn add(node: &DomainNode, domain: Domain, console: Option<Uart>) {
 }
 
 /// Returns whether the machine has a partition.
-pub(crate) fn are_several() -> bool {
+pub(crate) fn is_partitioned() -> bool {
     all().any(|domain| !domain.name.is_empty())
 }
 

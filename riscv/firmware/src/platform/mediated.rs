@@ -67,7 +67,7 @@ impl Mediated {
             (*registers, MediatedDevice::FwCfg(device))
         };
         // Domains have none of these registers.
-        let has_devices = !domain::are_several();
+        let has_devices = !domain::is_partitioned();
         let devices = machine.fw_cfg.iter().filter(|_| has_devices);
         let devices = devices.zip(&REQUESTS).map(device);
         let plics = plic_registers(machine).filter(|_| has_plics);

@@ -173,7 +173,7 @@ pub(crate) unsafe fn start(
         taken,
         os: memory,
     } = unsafe { divide(machine, previous, bytes)? };
-    let is_partitioned = domain::are_several();
+    let is_partitioned = domain::is_partitioned();
     // SAFETY: by the caller's contract the device tree is right; each device is set up once, here;
     // everything that is neither firmware nor device is the OS's.
     let platform = unsafe {

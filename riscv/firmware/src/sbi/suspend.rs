@@ -44,7 +44,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
         say!("sleep refused: {error}");
         return super::refusal(error);
     }
-    if domain::are_several() {
+    if domain::is_partitioned() {
         say!("sleep refused: the machine has domains");
         return SbiRet::denied();
     }
