@@ -9,10 +9,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
-use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, interrupt, tree};
-use poorwill_tests::{Setup, frames};
+use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, tree};
+use poorwill_tests::{frames, suite};
 
 /// Sleeps of each machine, unless `POORWILL_WAKES` gives another number.
 const SLEEPS: usize = 5;
@@ -58,29 +58,11 @@ enum Waker {
 }
 
 fn main() -> anyhow::Result<()> {
-    // cargo asks each test for its list.
-    if std::env::args().any(|word| word == "--list") {
-        println!("critical: test");
-        return Ok(());
-    }
-    interrupt::install()?;
-    let setup = Setup::find();
-    let found = (|| {
-        let text = |what: &String| anyhow!("{what}");
-        let qemu = setup.qemu.as_ref().map_err(text)?;
-        let firmware = setup.firmware.as_ref().map_err(text)?;
-        Ok::<_, anyhow::Error>((qemu, firmware, setup.critical.as_ref().map_err(text)?))
-    })();
-    let (qemu, firmware, guest) = match found {
-        Ok(found) => found,
-        Err(error) if std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1") => {
-            return Err(error);
-        }
-        Err(error) => {
-            println!("test critical ... ignored ({error:#})");
-            return Ok(());
-        }
-    };
+    suite("critical", |setup| &setup.critical, run_all)
+}
+
+/// Runs a machine for each way to end a sleep.
+fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
     let sleeps = match std::env::var("POORWILL_WAKES") {
         Ok(text) => text.parse().context("POORWILL_WAKES is no number")?,
         Err(_) => SLEEPS,
@@ -93,12 +75,11 @@ fn main() -> anyhow::Result<()> {
         let machine = Machine {
             harts: 1,
             memory: "256M".parse()?,
-            kernel: Some(guest.clone()),
+            kernel: Some(guest.to_owned()),
             ..Machine::new(firmware)
         };
         run(machine, qemu, waker, has_sstc, sleeps)?;
     }
-    println!("test critical ... ok");
     Ok(())
 }
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use poorwill_machine::qmp::socket_folder;
-use poorwill_machine::{Machine, PowerOn, Qemu, interrupt, tree};
-use poorwill_tests::Setup;
+use poorwill_machine::{Machine, PowerOn, Qemu, tree};
+use poorwill_tests::suite;
 
 /// Limit of each wait.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -137,29 +137,11 @@ fn orders(index: usize, attacks: bool) -> Vec<u8> {
 }
 
 fn main() -> anyhow::Result<()> {
-    // cargo asks each test for its list.
-    if std::env::args().any(|word| word == "--list") {
-        println!("domains: test");
-        return Ok(());
-    }
-    interrupt::install()?;
-    let setup = Setup::find();
-    let text = |what: &String| anyhow!("{what}");
-    let found = (|| {
-        let qemu = setup.qemu.as_ref().map_err(text)?;
-        let firmware = setup.firmware.as_ref().map_err(text)?;
-        Ok::<_, anyhow::Error>((qemu, firmware, setup.hostile.as_ref().map_err(text)?))
-    })();
-    let (qemu, firmware, guest) = match found {
-        Ok(found) => found,
-        Err(error) if std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1") => {
-            return Err(error);
-        }
-        Err(error) => {
-            println!("test domains ... ignored ({error:#})");
-            return Ok(());
-        }
-    };
+    suite("domains", |setup| &setup.hostile, attacks)
+}
+
+/// Lets each domain attack the other.
+fn attacks(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
     for attacker in [0, 1] {
         attack(attacker, qemu, firmware, guest)
             .with_context(|| format!("the domain on socket {attacker} attacks"))?;

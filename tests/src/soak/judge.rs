@@ -53,7 +53,7 @@ pub(super) enum Medium {
 /// A behaviour that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum Violation {
-    /// The machine loads an image although there is none.
+    /// The machine loads an image that its area does not have.
     #[error("the machine wakes without an image")]
     WakeFromNothing,
     /// The machine woke at another sleep than the last one.

@@ -1,0 +1,46 @@
+//! Tests of machines outside of the plan, each a program of its own.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use poorwill_machine::{Qemu, interrupt};
+
+use crate::Setup;
+
+/// Runs the test with this name: `run` gets QEMU, the firmware and the `guest`. Without them the
+/// test is ignored, or fails if `POORWILL_STRICT` is 1.
+///
+/// # Errors
+///
+/// What is missing, or the error of `run`.
+pub fn suite(
+    name: &str,
+    guest: fn(&Setup) -> &Result<PathBuf, String>,
+    run: impl FnOnce(&Qemu, &Path, &Path) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    // cargo asks each test for its list.
+    if std::env::args().any(|word| word == "--list") {
+        println!("{name}: test");
+        return Ok(());
+    }
+    interrupt::install()?;
+    let setup = Setup::find();
+    let found = (|| {
+        let text = |what: &String| anyhow!("{what}");
+        let qemu = setup.qemu.as_ref().map_err(text)?;
+        let firmware = setup.firmware.as_ref().map_err(text)?;
+        Ok::<_, anyhow::Error>((qemu, firmware, guest(&setup).as_ref().map_err(text)?))
+    })();
+    match found {
+        Ok((qemu, firmware, guest)) => run(qemu, firmware, guest)?,
+        Err(error) if std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1") => {
+            return Err(error);
+        }
+        Err(error) => {
+            println!("test {name} ... ignored ({error:#})");
+            return Ok(());
+        }
+    }
+    println!("test {name} ... ok");
+    Ok(())
+}
