@@ -45,7 +45,7 @@ impl Core {
         }
     }
 
-    /// The hart that slept, which is the one that wakes.
+    /// The hart that asked for the sleep; it also wakes the machine.
     #[must_use]
     pub fn hart(&self) -> u64 {
         self.hart
