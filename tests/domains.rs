@@ -1,5 +1,5 @@
-//! `cargo test -p poorwill-tests --test domains`: machines with two domains, one of which attacks
-//! the other.
+//! `cargo test -p poorwill-tests --test domains`: machines with two domains. One attacks the other;
+//! or they sleep, alone and with the machine; or one ends.
 
 use std::fs;
 use std::path::Path;
@@ -110,8 +110,24 @@ fn partition() -> String {
     )
 }
 
+/// What a domain does (tests/hostile).
+#[derive(Clone, Copy)]
+enum Role {
+    Attack,
+    Watch,
+    /// Parks, with a timer that is due after these units of 100 ns.
+    Park(u64),
+    /// Puts the machine to sleep, as above.
+    Master(u64),
+    /// Asks for a reset without the right to it.
+    Reset,
+}
+
+/// A timer that is never due in a test.
+const NEVER: u64 = 6_000_000_000;
+
 /// The orders of the domain on a socket.
-fn orders(index: usize, attacks: bool) -> Vec<u8> {
+fn orders(index: usize, role: Role) -> Vec<u8> {
     let other = 1 - index;
     let mut addresses = NOBODYS.to_vec();
     let foreign = MEMORY[other];
@@ -125,11 +141,19 @@ fn orders(index: usize, attacks: bool) -> Vec<u8> {
     if index == 1 {
         addresses.push(UART);
     }
+    let (role, sleep) = match role {
+        Role::Attack => (0, 0),
+        Role::Watch => (1, 0),
+        Role::Park(ticks) => (2, ticks),
+        Role::Master(ticks) => (3, ticks),
+        Role::Reset => (4, 0),
+    };
     let head = [
-        u64::from(!attacks),
+        role,
         2 * other as u64,
         foreign + PROGRAM,
         APLICS[index],
+        sleep,
         addresses.len() as u64,
     ];
     let words = head.into_iter().chain(addresses);
@@ -137,73 +161,142 @@ fn orders(index: usize, attacks: bool) -> Vec<u8> {
 }
 
 fn main() -> anyhow::Result<()> {
-    suite("domains", |setup| &setup.hostile, attacks)
+    suite("domains", |setup| &setup.hostile, run_all)
 }
 
-/// Lets each domain attack the other.
-fn attacks(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
-    for attacker in [0, 1] {
-        attack(attacker, qemu, firmware, guest)
-            .with_context(|| format!("the domain on socket {attacker} attacks"))?;
-        println!("test domains, attack from socket {attacker} ... ok");
+/// Runs all machines.
+fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
+    use Role::{Attack, Master, Park, Reset, Watch};
+    let machine = Parts {
+        qemu,
+        firmware,
+        guest,
+    };
+    let attacked: &[&str] = &["attacked ", "intact: "];
+    let rows: [(&str, [Role; 2], &[&str]); 7] = [
+        ("attack from socket 0", [Attack, Watch], attacked),
+        ("attack from socket 1", [Watch, Attack], attacked),
+        (
+            "a domain sleeps alone",
+            [Park(500_000), Watch],
+            &[
+                "poorwill: wake domain=side0 mode=park source=timer",
+                "parked 3: ",
+                "intact: ",
+            ],
+        ),
+        (
+            "the machine sleeps, and the UART's owner wakes first",
+            [Park(NEVER), Master(500_000)],
+            &[
+                "poorwill: sleep mode=retain",
+                "poorwill: wake domain=side0 mode=retain source=timer",
+                "poorwill: wake domain=side1 mode=retain source=timer",
+                "parked 20: ",
+            ],
+        ),
+        (
+            "own wakes of a domain race with the machine's sleeps",
+            [Park(30_000), Master(20_000)],
+            &["parked 100: "],
+        ),
+        (
+            "the machine does not sleep while a domain runs",
+            [Watch, Master(500_000)],
+            &[
+                "poorwill: sleep refused: domain side0 is not parked",
+                "intact: ",
+            ],
+        ),
+        (
+            "a domain ends, and the machine sleeps",
+            [Reset, Master(500_000)],
+            &[
+                "poorwill: domain side0 ends: its OS asks for a reboot",
+                "poorwill: wake domain=side1 mode=retain source=timer",
+                "poorwill: wake domain=side1 mode=retain source=timer",
+            ],
+        ),
+    ];
+    for (name, roles, lines) in rows {
+        machine
+            .run(roles, lines)
+            .with_context(|| format!("test domains, {name}"))?;
+        println!("test domains, {name} ... ok");
     }
     Ok(())
 }
 
-/// Starts both domains, of which the one on socket `attacker` attacks.
-fn attack(attacker: usize, qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
-    let folder = socket_folder()?;
-    let at = |name: &str| folder.path().join(name);
-    let mut machine = Machine {
-        harts: 4,
-        memory: "256M".parse()?,
-        ..Machine::new(firmware)
-    };
-    let mut add = |option: &str, value: String| {
-        machine
-            .extra_arguments
-            .extend([option.to_owned(), value].map(Into::into));
-    };
-    add("-smp", "4,sockets=2,cores=2".into());
-    add("-machine", "iommu-sys=on".into());
-    for (node, harts) in ["0-1", "2-3"].into_iter().enumerate() {
-        add(
-            "-object",
-            format!("memory-backend-ram,id=socket{node},size=128M"),
-        );
-        add(
-            "-numa",
-            format!("node,nodeid={node},memdev=socket{node},cpus={harts}"),
-        );
-    }
-    tree::write(&machine, qemu, &partition(), &at("tree"))?;
-    let mut add = |option: &str, value: String| {
-        machine
-            .extra_arguments
-            .extend([option.to_owned(), value].map(Into::into));
-    };
-    add("-dtb", at("tree").display().to_string());
-    for (index, memory) in MEMORY.into_iter().enumerate() {
-        let file = at(&format!("orders{index}"));
-        fs::write(&file, orders(index, index == attacker))?;
-        for (file, offset) in [(&file, ORDERS), (&guest.to_owned(), PROGRAM)] {
-            let place = memory + offset;
+/// The parts of the machines.
+struct Parts<'a> {
+    qemu: &'a Qemu,
+    firmware: &'a Path,
+    guest: &'a Path,
+}
+
+impl Parts<'_> {
+    /// Starts both domains, and waits for the console's lines.
+    fn run(&self, roles: [Role; 2], lines: &[&str]) -> anyhow::Result<()> {
+        let Parts {
+            qemu,
+            firmware,
+            guest,
+        } = *self;
+        let folder = socket_folder()?;
+        let at = |name: &str| folder.path().join(name);
+        let mut machine = Machine {
+            harts: 4,
+            memory: "256M".parse()?,
+            ..Machine::new(firmware)
+        };
+        let mut add = |option: &str, value: String| {
+            machine
+                .extra_arguments
+                .extend([option.to_owned(), value].map(Into::into));
+        };
+        add("-smp", "4,sockets=2,cores=2".into());
+        add("-machine", "iommu-sys=on".into());
+        for (node, harts) in ["0-1", "2-3"].into_iter().enumerate() {
             add(
-                "-device",
-                format!(
-                    "loader,file={},addr={place:#x},force-raw=on",
-                    file.display()
-                ),
+                "-object",
+                format!("memory-backend-ram,id=socket{node},size=128M"),
+            );
+            add(
+                "-numa",
+                format!("node,nodeid={node},memdev=socket{node},cpus={harts}"),
             );
         }
+        tree::write(&machine, qemu, &partition(), &at("tree"))?;
+        let mut add = |option: &str, value: String| {
+            machine
+                .extra_arguments
+                .extend([option.to_owned(), value].map(Into::into));
+        };
+        add("-dtb", at("tree").display().to_string());
+        for (index, memory) in MEMORY.into_iter().enumerate() {
+            let file = at(&format!("orders{index}"));
+            fs::write(&file, orders(index, roles[index]))?;
+            for (file, offset) in [(&file, ORDERS), (&guest.to_owned(), PROGRAM)] {
+                let place = memory + offset;
+                add(
+                    "-device",
+                    format!(
+                        "loader,file={},addr={place:#x},force-raw=on",
+                        file.display()
+                    ),
+                );
+            }
+        }
+        let mut running = machine.power_on(qemu, PowerOn::default())?;
+        running.fail_on(&["FAIL", "panic", "cannot start"]);
+        let outcome = (|| {
+            for line in lines {
+                running.wait_for(line, LIMIT)?;
+            }
+            anyhow::Ok(())
+        })();
+        outcome.with_context(|| running.tail(40).join("\n"))?;
+        running.kill()?;
+        Ok(())
     }
-    let mut running = machine.power_on(qemu, PowerOn::default())?;
-    running.fail_on(&["FAIL", "panic", "cannot start"]);
-    let outcome = (|| {
-        running.wait_for("attacked ", LIMIT)?;
-        running.wait_for("intact: ", LIMIT)
-    })();
-    outcome.with_context(|| running.tail(40).join("\n"))?;
-    running.kill()?;
-    Ok(())
 }

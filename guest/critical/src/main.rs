@@ -9,6 +9,8 @@
 
 mod console;
 mod hardware;
+#[path = "../../bare/suspend.rs"]
+mod suspend;
 
 use core::arch::global_asm;
 
@@ -183,7 +185,7 @@ impl Guest {
         let wake = (self.board.wake_after_ms).map(|ms| hardware::time() + ticks(ms));
         self.set_timer(wake.unwrap_or(u64::MAX));
         hardware::enable(WAKE);
-        match hardware::suspend() {
+        match suspend::suspend() {
             Ok(()) => {
                 self.counts.wakes += 1;
                 let events = ["wake by=timer", "wake by=serial"];

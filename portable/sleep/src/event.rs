@@ -54,6 +54,33 @@ pub enum Event<'e> {
         /// Duration of the wake, in ms.
         ms: u64,
     },
+    /// The domain with this name sleeps alone.
+    #[error("park domain={0}")]
+    Parks(&'e str),
+    /// A domain wakes that has slept alone.
+    #[error("wake domain={domain} mode=park source={source} slept_ms={slept_ms} us={us}", source = .by)]
+    Unparked {
+        /// Its name.
+        domain: &'e str,
+        /// Its wake event.
+        by: Source,
+        /// Time for which it was parked, in ms.
+        slept_ms: u64,
+        /// Time from the wake event to its OS, in microseconds.
+        us: u64,
+    },
+    /// A domain wakes that has slept with the machine.
+    #[error("wake domain={domain} mode=retain source={source} slept_ms={slept_ms} us={us}", source = .by)]
+    WokenWithMachine {
+        /// Its name.
+        domain: &'e str,
+        /// The machine's wake event.
+        by: Source,
+        /// Time for which the machine has retained, in ms.
+        slept_ms: u64,
+        /// Time from the wake event to the domain's turn, in microseconds.
+        us: u64,
+    },
     /// The image is committed, and the power goes off next.
     #[error("{0}")]
     Slept(SleepReport<'e>),

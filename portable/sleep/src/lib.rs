@@ -2,7 +2,7 @@
 //!
 //! The code is plain and blocking, and works on one [`Machine`]: the firmware, or a fake in tests.
 //! [`sleep()`] chooses the mode. [`persist`](mod@persist) saves the machine, [`retain`] keeps its
-//! RAM powered, and a [`cut`] leaves everything in persistent RAM. [`wake()`] finds an image at
+//! RAM powered, [`park`] lets a domain do that alone, and a [`cut`] leaves everything in persistent RAM. [`wake()`] finds an image at
 //! power-on and restores it, or returns the reason for a cold boot. [`Event`] has the console
 //! lines.
 //!
@@ -27,6 +27,7 @@ mod event;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod machine;
+pub mod park;
 mod persist;
 mod report;
 mod restore;

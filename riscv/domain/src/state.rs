@@ -1,9 +1,10 @@
 //! The state of a domain, and its permitted transitions:
 //!
 //! ```text
-//! Running -> Parked -> Running                       the domain's own sleep and wake
-//!            Parked -> Asleep -> Waking -> Running   the machine's
-//!                      Asleep -> Parked              the machine's sleep is refused
+//! Waking -> Running                                the machine starts
+//! Running -> Parked -> Running                     the domain sleeps and wakes alone
+//!            Parked -> Asleep -> Waking -> Running   with the machine
+//!                      Asleep -> Parked            the machine's sleep is refused
 //! Running -> Ended
 //! ```
 //!
@@ -23,13 +24,13 @@ use super::sync::{AtomicU8, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DomainState {
-    /// Its OS runs, or has not started yet.
+    /// Its OS runs.
     Running = 0,
     /// It sleeps alone, and its own wake events wake it. A hart waits for them in machine mode.
     Parked = 1,
     /// It sleeps with the machine, and only the machine's wake ends that.
     Asleep = 2,
-    /// The machine wakes, and the domain's hart may return to its OS.
+    /// The machine starts or wakes, and the domain's OS does not run yet.
     Waking = 3,
     /// Its OS cannot continue. Its harts stay in machine mode.
     Ended = 4,
@@ -77,10 +78,10 @@ macro_rules! transitions {
 }
 
 impl DomainCell {
-    /// The cell of a domain that is to start.
+    /// The cell of a domain on a machine that starts.
     #[must_use]
     pub fn new() -> Self {
-        DomainCell(AtomicU8::new(DomainState::Running as u8))
+        DomainCell(AtomicU8::new(DomainState::Waking as u8))
     }
 
     /// Current state.
@@ -104,7 +105,7 @@ impl DomainCell {
         stay_parked: Asleep -> Parked;
         /// Asleep -> Waking, by the hart that wakes the machine or the domain before.
         wake: Asleep -> Waking;
-        /// Waking -> Running, by the domain's hart.
+        /// Waking -> Running, by the hart that starts the domain, or by its own after a sleep.
         run: Waking -> Running;
         /// Running -> Ended, by a hart of the domain.
         end: Running -> Ended;

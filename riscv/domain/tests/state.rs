@@ -21,11 +21,11 @@ const STEPS: [(Step, DomainState, DomainState); 7] = {
 fn at(state: DomainState) -> DomainCell {
     let cell = DomainCell::new();
     let steps: &[Step] = match state {
-        DomainState::Running => &[],
-        DomainState::Parked => &[DomainCell::park],
-        DomainState::Asleep => &[DomainCell::park, DomainCell::sleep],
-        DomainState::Waking => &[DomainCell::park, DomainCell::sleep, DomainCell::wake],
-        DomainState::Ended => &[DomainCell::end],
+        DomainState::Waking => &[],
+        DomainState::Running => &[DomainCell::run],
+        DomainState::Parked => &[DomainCell::run, DomainCell::park],
+        DomainState::Asleep => &[DomainCell::run, DomainCell::park, DomainCell::sleep],
+        DomainState::Ended => &[DomainCell::run, DomainCell::end],
     };
     steps.iter().for_each(|step| step(&cell).unwrap());
     assert_eq!(cell.state(), state);

@@ -67,25 +67,6 @@ pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
     all().iter().filter(move |hart| !own.is(hart))
 }
 
-/// Proof that no hart but the calling one runs the OS or is about to.
-///
-/// It is valid while the calling hart is in machine mode: only a hart that runs the OS starts
-/// another.
-#[derive(Debug)]
-pub(crate) struct OthersStopped(());
-
-/// Checks that the other harts are stopped.
-///
-/// # Errors
-///
-/// A hart that is not stopped.
-pub(crate) fn others_stopped() -> Result<OthersStopped, &'static Hart> {
-    match others().find(|hart| hart.state() != HsmState::Stopped) {
-        Some(running) => Err(running),
-        None => Ok(OthersStopped(())),
-    }
-}
-
 pub(crate) fn find(id: u64) -> Option<&'static Hart> {
     all().iter().find(|hart| hart.id() == id)
 }

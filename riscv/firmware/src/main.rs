@@ -11,6 +11,7 @@
 mod banks;
 mod boot_hart;
 mod cut;
+mod domain_state;
 mod entry;
 mod hart;
 mod kept;
@@ -36,6 +37,7 @@ use poorwill_sleep::ColdBoot;
 use poorwill_sleep::cut::NoGo;
 use thiserror::Error;
 
+use crate::domain_state::DomainStopped;
 use crate::entry::stack;
 use crate::hart::ThisHart;
 use crate::next_stage::NextStageError;
@@ -93,7 +95,8 @@ fn boot(
     early(cut::wait_for_power);
 
     // All other harts are stopped: only the OS starts harts, and it does not run yet.
-    let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
+    let stopped = DomainStopped::before_start(own.domain());
+    let stopped = stopped.map_err(|hart| BootError::NotStopped(hart.id()))?;
     let no_cut = match cut::go(own, began) {
         Ok(never) => match never {},
         Err(NoGo::Cold(reason)) => reason,
@@ -113,6 +116,7 @@ fn boot(
     let first = early(|| boot_hart::for_next_stage(&own, &next));
     early(|| cut::begin(own));
     // Like all harts, this one waits for its start.
+    domain.run();
     first.start(Task::Start(entry))?;
     own.wait()
 }
@@ -127,6 +131,7 @@ fn start_domains(own: ThisHart) -> Result<core::convert::Infallible, BootError> 
         let first = early(|| boot_hart::of_domain(domain));
         let first = first.ok_or(BootError::NotArrived(domain.boot_hart))?;
         say!("domain {}: starts on hart {}", domain.name, first.id());
+        domain.run();
         first.start(Task::Start(entry))?;
     }
     // Like all harts, this one waits for its start.

@@ -2,14 +2,14 @@
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{FixupError, Fixups, fixup};
-use poorwill_domain::Domain;
 use poorwill_log::{LogText, TEXT_BYTES, ToldLog};
 use poorwill_memory::{EntryPoint, PhysRange};
 use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{ColdBoot, Report, Startup};
 use thiserror::Error;
 
-use crate::platform::{Platform, console, domain, entropy, pmp};
+use crate::platform::domain::LiveDomain;
+use crate::platform::{Platform, console, entropy, pmp};
 use crate::report;
 
 /// Value of the log property until the log is written.
@@ -62,7 +62,7 @@ pub(crate) unsafe fn tree(blob: PhysRange) -> &'static mut [u8] {
 /// [`tree`] is in use.
 pub(crate) unsafe fn prepare(
     platform: &Platform,
-    domain: &Domain,
+    domain: &LiveDomain,
     reason: ColdBoot,
     has_line: bool,
 ) -> Result<EntryPoint, NextStageError> {
@@ -101,14 +101,6 @@ pub(crate) unsafe fn prepare(
         cut: has_line.then_some(&ToldStatus::NOTHING),
     };
     let placed = fixup(buffer, &fixups)?;
-    let entry_point = EntryPoint {
-        address: entry.get(),
-        argument: place.start,
-    };
-    // Only a sleep changes these texts later, and domains do not sleep yet.
-    if domain::is_partitioned() {
-        return Ok(entry_point);
-    }
     let boot = Report {
         address: place.start + placed.report as u64,
         text,
@@ -117,6 +109,9 @@ pub(crate) unsafe fn prepare(
     let log_text = buffer[placed.log..].first_chunk_mut::<TEXT_BYTES>();
     let address = place.start + placed.log as u64;
     let log = log_text.and_then(|text| console::with_log(|log| ToldLog::write(log, address, text)));
-    report::remember(boot, log, cut);
-    Ok(entry_point)
+    report::remember(domain, boot, log, cut);
+    Ok(EntryPoint {
+        address: entry.get(),
+        argument: place.start,
+    })
 }

@@ -7,6 +7,7 @@
 use core::borrow::Borrow;
 use core::fmt::Display;
 
+use poorwill_devicetree::MAX_DOMAINS;
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_log::{Log, LogText, ToldLog};
 use poorwill_sleep::cut::ToldStatus;
@@ -15,22 +16,23 @@ use spin::Mutex;
 
 use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 use crate::platform::console::{self, say};
-use crate::platform::{platform, pmp};
+use crate::platform::domain::LiveDomain;
+use crate::platform::pmp;
 
 kept! {
-    /// The values in the running OS's device tree.
-    struct Os of _domain, OsState;
+    /// The values in the device tree of a domain's OS.
+    struct Os of domain, OsState;
     // An image has the log's address in the section with the log's text.
-    Record => log: Told<ToldLog> = &LOG;
-    Image | Record => boot: Told<Report> = &BOOT;
-    Image | Record => cut: Told<ToldStatus> = &CUT;
+    Record => log: Told<ToldLog> = &LOG[domain as usize];
+    Image | Record => boot: Told<Report> = &BOOT[domain as usize];
+    Image | Record => cut: Told<ToldStatus> = &CUT[domain as usize];
 }
 
 pub(crate) static OS: Os = Os::of(0);
 
-static LOG: Told<ToldLog> = Told::nothing();
-static BOOT: Told<Report> = Told::nothing();
-static CUT: Told<ToldStatus> = Told::nothing();
+static LOG: [Told<ToldLog>; MAX_DOMAINS] = [const { Told::nothing() }; MAX_DOMAINS];
+static BOOT: [Told<Report>; MAX_DOMAINS] = [const { Told::nothing() }; MAX_DOMAINS];
+static CUT: [Told<ToldStatus>; MAX_DOMAINS] = [const { Told::nothing() }; MAX_DOMAINS];
 
 /// A value in the OS's device tree: its address, and the last text that the firmware wrote there.
 pub(crate) struct Told<T>(Mutex<Option<T>>);
@@ -79,7 +81,8 @@ impl Keep for LogOfImage {
 
     /// Writes the log. Without room for it the image has no log, and the sleep continues.
     fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        let Some(told) = LOG.get() else {
+        let [log, ..] = &LOG;
+        let Some(told) = log.get() else {
             return Ok(());
         };
         let ((text, version), (place, place_version)) = (Log::SECTION, ToldLog::SECTION);
@@ -105,23 +108,29 @@ impl Keep for LogOfImage {
     fn put_back(&self, _: Store, state: &Self::State<'_>) {
         if let Some((log, told)) = state {
             console::with_log(|own| own.prepend(log.text()));
-            LOG.set(Some(**told));
+            LOG[0].set(Some(**told));
         }
     }
 }
 
-/// Sets the addresses of the values in the device tree that the OS gets at a cold boot.
-pub(crate) fn remember(boot: Report, log: Option<ToldLog>, cut: Option<ToldStatus>) {
-    BOOT.set(Some(boot));
-    LOG.set(log);
-    CUT.set(cut);
+/// Sets the addresses of the values in the device tree that the domain's OS gets at a cold boot.
+pub(crate) fn remember(
+    domain: &LiveDomain,
+    boot: Report,
+    log: Option<ToldLog>,
+    cut: Option<ToldStatus>,
+) {
+    BOOT[domain.index].set(Some(boot));
+    LOG[domain.index].set(log);
+    CUT[domain.index].set(cut);
 }
 
 /// Writes the cut status into the OS's device tree, if it has that value and has not moved. Call
 /// this while no hart runs the OS.
-pub(crate) fn tell_cut_status(status: &impl Display) {
-    CUT.set(CUT.get().and_then(|told| {
-        let place = os_memory::<ReportText>(told.address())?;
+pub(crate) fn tell_cut_status(domain: &LiveDomain, status: &impl Display) {
+    let cut = &CUT[domain.index];
+    cut.set(cut.get().and_then(|told| {
+        let place = os_memory::<ReportText>(domain, told.address())?;
         // SAFETY: OS memory, while no OS runs; bytes need no alignment.
         let found = unsafe { place.read() };
         let (next, text) = told.succeed(&found, status)?;
@@ -133,35 +142,36 @@ pub(crate) fn tell_cut_status(status: &impl Display) {
 
 /// Writes the current log into the OS's device tree, if it has that value and has not moved. Call
 /// this while no hart runs the OS.
-pub(crate) fn tell_log() {
-    LOG.set(LOG.get().and_then(|told| {
-        let place = os_memory::<LogText>(told.address)?;
+pub(crate) fn tell_log(domain: &LiveDomain) {
+    let log = &LOG[domain.index];
+    log.set(log.get().and_then(|told| {
+        let place = os_memory::<LogText>(domain, told.address)?;
         // SAFETY: OS memory, while no OS runs; bytes need no alignment.
         let text = unsafe { &mut *place };
         console::with_log(|log| told.succeed(log, text)).flatten()
     }));
 }
 
-/// The pointer to a `T` at this address, if all of it is the OS's memory.
-fn os_memory<T>(address: u64) -> Option<*mut T> {
-    let memory = &platform().memory;
-    let is_there = memory.contains(address, size_of::<T>() as u64);
+/// The pointer to a `T` at this address, if all of it is the domain's memory.
+fn os_memory<T>(domain: &LiveDomain, address: u64) -> Option<*mut T> {
+    let is_there = domain.memory.contains(address, size_of::<T>() as u64);
     is_there.then(|| core::ptr::with_exposed_provenance_mut(address as usize))
 }
 
 /// Reports to a waking OS how it woke. Returns false if the OS has moved its tree: memory without
 /// the old report is left unchanged.
 ///
-/// The OS's memory must be restored, and no hart may run the OS yet.
-pub(crate) fn tell(startup: &Startup<'_>) -> bool {
-    let new = BOOT.get().and_then(|told| replace(&told, startup));
-    BOOT.set(new);
+/// The domain's memory must be restored, and no hart may run its OS yet.
+pub(crate) fn tell(domain: &LiveDomain, startup: &Startup<'_>) -> bool {
+    let boot = &BOOT[domain.index];
+    let new = (boot.get()).and_then(|told| replace(domain, &told, startup));
+    boot.set(new);
     new.is_some()
 }
 
 /// Overwrites the report with a new text, if it is still there.
-fn replace(told: &Report, startup: &Startup<'_>) -> Option<Report> {
-    let place = os_memory::<ReportText>(told.address)?;
+fn replace(domain: &LiveDomain, told: &Report, startup: &Startup<'_>) -> Option<Report> {
+    let place = os_memory::<ReportText>(domain, told.address)?;
     // SAFETY: OS memory, while no OS runs; bytes need no alignment.
     let found = unsafe { place.read() };
     let new = told.succeed(&found, startup, pmp::protection())?;

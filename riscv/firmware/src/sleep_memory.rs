@@ -7,12 +7,12 @@ use poorwill_memory::{OsMemory, Page};
 use poorwill_sleep::Work;
 use spin::{Mutex, MutexGuard, Once};
 
-use crate::hart::OthersStopped;
+use crate::domain_state::DomainStopped;
 use crate::platform::platform;
 use crate::workers::StoppedHarts;
 
 /// Access to this machine's OS memory, for the hart that saves or wakes it.
-pub(crate) fn os_memory(_: &OthersStopped) -> OsMemory {
+pub(crate) fn os_memory(_: &DomainStopped<'_>) -> OsMemory {
     // SAFETY: the map holds the machine's memory without the firmware's, at physical addresses;
     // machine mode has no translation. No other hart runs the OS, as the proof shows. There is
     // only one sleep or wake at a time; the calling hart makes one value for it, and keeps no other
@@ -59,7 +59,7 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
 pub(crate) fn open_sealed(
     sealed: SealedMemory,
     key: &SealingKey,
-    stopped: &OthersStopped,
+    stopped: &DomainStopped<'_>,
 ) -> Result<(), NotOpened> {
     let mut memory = os_memory(stopped);
     let mut work = work();

@@ -6,11 +6,12 @@ use poorwill_arch::{LastTrap, csr, hart_id, irqs_off};
 use poorwill_hart::emulation::OsTrap;
 
 use crate::cut;
+use crate::domain_state;
 use crate::entry::{self, TrapFrame};
-use crate::hart::this_hart;
+use crate::hart::{ThisHart, this_hart};
 use crate::mediate;
 use crate::platform::console::say;
-use crate::platform::{platform, power, power_fail};
+use crate::platform::{domain, platform, power, power_fail};
 use crate::sbi;
 
 /// Entry point from entry.S for all traps from the OS.
@@ -21,6 +22,7 @@ extern "C" fn handle_trap(frame: &mut TrapFrame) {
     if power_fail::noticed() {
         cut::stop(Some(frame));
     }
+    domain_state::leave_if_ended(this_hart());
     irqs_off::end();
 }
 
@@ -40,19 +42,24 @@ fn handle(frame: &mut TrapFrame) {
         OsTrap::Timer => hart.timer().forward(),
         OsTrap::Access => mediate::access_fault(frame, hart, hart.domain()),
         OsTrap::Exception => mediate::exception(frame, hart),
-        OsTrap::DoubleTrap => end_os(frame),
+        OsTrap::DoubleTrap => end_os(frame, hart),
         OsTrap::Unknown(interrupt) => disable(interrupt),
     }
 }
 
-/// Resets the machine: the OS trapped in its own trap handler and cannot continue.
-fn end_os(frame: &TrapFrame) -> ! {
-    say!(
+/// Ends the hart's domain, or resets a machine without domains: the OS trapped in its own trap
+/// handler and cannot continue.
+fn end_os(frame: &TrapFrame, hart: ThisHart) -> ! {
+    let reason = format_args!(
         "the OS on hart {} trapped in its trap handler and cannot continue: cause {:#x} at {:#x}",
-        hart_id(),
+        hart.id(),
         csr::try_read::<{ csr::MTVAL2 }>().unwrap_or(0),
         frame.mepc,
     );
+    if domain::is_partitioned() {
+        domain_state::end(hart, reason)
+    }
+    say!("{reason}");
     power::fatal()
 }
 

@@ -148,6 +148,11 @@ impl<A: TimerAccess> HeldTimer<A> {
         self.wait(self.enabled, until);
     }
 
+    /// Waits for an IPI alone. A hart without a timer returns at once.
+    pub fn rest_deep(&self) {
+        self.wait(0, NEVER);
+    }
+
     fn wait(&self, enabled: u64, until: u64) {
         let access = self.timer.0;
         if !access.has_machine_timer() {

@@ -1,7 +1,7 @@
 //! The attacks: accesses to foreign addresses, SBI calls with foreign arguments, forged interrupts.
 
 use sbi_rt::{HartMask, Physical, SbiRet};
-use sbi_spec::binary::{RET_ERR_DENIED, RET_ERR_INVALID_PARAM, RET_ERR_NOT_SUPPORTED};
+use sbi_spec::binary::{RET_ERR_INVALID_ADDRESS, RET_ERR_INVALID_PARAM};
 
 use crate::probe::{INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, write};
 use crate::{IDENTITY, Orders, say};
@@ -105,13 +105,13 @@ fn calls(orders: &Orders) -> usize {
         ),
         (
             "system_suspend",
-            sbi_rt::system_suspend(sbi_rt::SuspendToRam, 0, 0),
-            RET_ERR_DENIED,
+            sbi_rt::system_suspend(sbi_rt::SuspendToRam, memory, 0),
+            RET_ERR_INVALID_ADDRESS,
         ),
         (
-            "system_reset",
-            sbi_rt::system_reset(sbi_rt::ColdReboot, sbi_rt::NoReason),
-            RET_ERR_NOT_SUPPORTED,
+            "hart_suspend",
+            sbi_rt::hart_suspend(sbi_rt::NonRetentive, memory, 0),
+            RET_ERR_INVALID_ADDRESS,
         ),
     ];
     let mut failed = 0;
@@ -136,4 +136,14 @@ fn interrupts(aplic: u64) {
         write(aplic + TARGET, message);
         write(aplic + SETIPNUM, 1);
     }
+}
+
+/// Asks for a reset of the machine, without the right to it: this ends the domain.
+pub(crate) fn reset() {
+    say(format_args!("asks for a reset"));
+    let answer = sbi_rt::system_reset(sbi_rt::ColdReboot, sbi_rt::NoReason);
+    say(format_args!(
+        "FAIL: system_reset answers {:#x}",
+        answer.error
+    ));
 }

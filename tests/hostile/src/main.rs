@@ -1,5 +1,5 @@
-//! A guest for tests of domains. In the one role it tries to reach what is not its own, in the
-//! other it watches its memory and its interrupts. tests/domains.rs starts both, and reads their
+//! A guest for tests of domains. In one role it tries to reach what is not its own, in another it
+//! watches its memory and its interrupts; in others it sleeps. tests/domains.rs starts both, and reads their
 //! lines.
 #![no_std]
 #![no_main]
@@ -10,6 +10,9 @@
 
 mod attack;
 mod probe;
+mod sleep;
+#[path = "../../../guest/bare/suspend.rs"]
+mod suspend;
 mod watch;
 
 use core::arch::global_asm;
@@ -29,7 +32,8 @@ global_asm!(
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Orders {
-    /// 0: attack; 1: watch.
+    /// 0: attack; 1: watch; 2: park again and again; 3: put the machine to sleep again and again; 4:
+    /// end by a reset; 5: end by a trap in the trap handler.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -37,6 +41,8 @@ pub(crate) struct Orders {
     pub(crate) foreign_memory: u64,
     /// The domain's own APLIC.
     pub(crate) aplic: u64,
+    /// Time of a sleep until its timer is due, in units of 100 ns.
+    pub(crate) sleep: u64,
     /// Number of addresses that follow.
     pub(crate) addresses: u64,
 }
@@ -54,7 +60,10 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
     };
     match read.role {
         0 => attack::run(&read, addresses),
-        _ => watch::run(),
+        1 => watch::run(),
+        2 => sleep::park(read.sleep),
+        3 => sleep::master(read.sleep),
+        _ => attack::reset(),
     }
     loop {
         probe::wait();

@@ -82,7 +82,14 @@ pub(crate) fn time() -> u64 {
     ticks
 }
 
-/// Waits for an interrupt; none is enabled.
+/// Sets the timer of the hart, whose interrupt ends a sleep and runs no code.
+pub(crate) fn set_timer(ticks: u64) {
+    const TIMER: usize = 1 << 5;
+    // SAFETY: `sstatus.SIE` is clear, so that interrupts run no code.
+    unsafe { asm!("csrw 0x14d, {}", "csrw sie, {}", in(reg) ticks, in(reg) TIMER) }
+}
+
+/// Waits for an enabled interrupt.
 pub(crate) fn wait() {
     // SAFETY: `wfi` changes no state.
     unsafe { asm!("wfi") };

@@ -27,6 +27,7 @@ macro_rules! explorations {
             pub(crate) fn a_race() {
                 loom::model(|| {
                     let domain = Arc::new(Domain::default());
+                    domain.cell.run().unwrap();
                     let parked = domain.clone();
                     let hart = thread::spawn(move || {
                         parked.use_memory();
@@ -56,6 +57,7 @@ macro_rules! explorations {
             pub(crate) fn a_refusal() {
                 loom::model(|| {
                     let domain = Arc::new(Domain::default());
+                    domain.cell.run().unwrap();
                     domain.cell.park().unwrap();
                     let parked = domain.clone();
                     let hart = thread::spawn(move || {

@@ -254,6 +254,7 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
     if restored.is_refused {
         say!("sleep refused: {PowerFails}");
     }
+    this_hart().domain().run();
     for (hart, start) in hart::all().iter().zip(starts) {
         if let Some(task) = start.task() {
             hart.start(task).expect("every hart waits for its start");
@@ -279,8 +280,9 @@ fn wake(record: Record, place: usize, report: &CutReport, took: u64, slept: u64)
     });
     say!("{event}");
     // An OS that has moved its device tree gets no report.
-    report::tell(&Startup::Cut { slept_ms });
-    report::tell_log();
+    let domain = this_hart().domain();
+    report::tell(domain, &Startup::Cut { slept_ms });
+    report::tell_log(domain);
 }
 
 /// Reports the times of Stop and Go on the console.

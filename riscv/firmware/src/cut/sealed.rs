@@ -6,8 +6,9 @@ use poorwill_sleep::VaultState;
 use zerocopy::FromZeros;
 
 use super::STATE;
+use crate::domain_state::DomainStopped;
 use crate::entry::stack;
-use crate::hart::{self, OthersStopped};
+use crate::hart::this_hart;
 use crate::platform::console::say;
 use crate::platform::vault;
 use crate::sleep_memory::open_sealed;
@@ -73,19 +74,20 @@ fn with_key<R>(job: impl FnOnce(Option<&SealingKey>) -> R) -> R {
 /// the power fails again during this, [the rest](left) stays sealed.
 pub(super) fn open() {
     let Some(sealed) = left() else { return };
-    let stopped = match hart::others_stopped() {
+    let stopped = match DomainStopped::park(this_hart().domain()) {
         Ok(stopped) => stopped,
         Err(hart) => panic!("hart {} runs while memory is still sealed", hart.id()),
     };
     // The closure returns no value: a move would copy stale stack bytes, which may be parts of
     // the key.
     stack::deep(|| with_key(|key| open_with(key, sealed, &stopped)));
+    stopped.unpark();
     if left().is_none() {
         say!("memory that a save had sealed is open again");
     }
 }
 
-fn open_with(key: Option<&SealingKey>, sealed: SealedMemory, stopped: &OthersStopped) {
+fn open_with(key: Option<&SealingKey>, sealed: SealedMemory, stopped: &DomainStopped<'_>) {
     let key = key.expect("the check of the record found the key");
     match open_sealed(sealed, key, stopped) {
         Ok(()) => remember(None),

@@ -96,8 +96,8 @@ pub(crate) fn begin(own: ThisHart) {
         say!("cut: nothing keeps the state of {name}");
     }
     say!("cut: {status}");
-    report::tell_cut_status(&status);
-    report::tell_log();
+    report::tell_cut_status(own.domain(), &status);
+    report::tell_log(own.domain());
     arm(armed);
 }
 

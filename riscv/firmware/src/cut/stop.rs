@@ -16,6 +16,7 @@ use super::devices::Devices;
 use super::record::{Part, Record, place_of, record};
 use super::shared::{self, MACHINE};
 use super::{STATE, context, key, line, sealed};
+use crate::domain_state;
 use crate::entry::{self, TrapFrame};
 use crate::hart::{self, Hart, ThisHart, this_hart};
 use crate::kept::{Keep, Saving, Store};
@@ -40,7 +41,7 @@ pub(crate) fn stop(frame: Option<&TrapFrame>) -> ! {
 }
 
 /// Enters the OS on the calling hart, after a call that does not return. If the power fails, stops
-/// the hart at that point instead.
+/// the hart at that point instead. A hart whose domain has ended stays in machine mode.
 ///
 /// # Safety
 ///
@@ -50,6 +51,7 @@ pub(crate) unsafe fn enter_or_stop(own: ThisHart, entry_point: EntryPoint) -> ! 
         // The call may have taken the interrupt for Stop, and memory may be sealed.
         stop(Some(&entry::frame_at(entry_point)));
     }
+    domain_state::leave_if_ended(own);
     // SAFETY: by the caller's contract.
     unsafe { own.enter(entry_point) }
 }

@@ -6,7 +6,9 @@ use core::ops::Deref;
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{DomainNode, MAX_DOMAINS, Machine, NodeName, Uart, tree_place};
 use poorwill_domain::pmp::{PHYSICAL_ADDRESS_BITS, PmpPlan};
-use poorwill_domain::{Domain, HartSet, HartSetError, NextStage, Rights, StageTree, TREE_GROWTH};
+use poorwill_domain::{
+    Domain, DomainCell, HartSet, HartSetError, NextStage, Rights, StageTree, TREE_GROWTH,
+};
 use poorwill_memory::{MemoryMap, PhysRange};
 use spin::{Mutex, Once};
 
@@ -16,9 +18,12 @@ use crate::remote_fence::Fences;
 /// A domain, with the state that the firmware needs while it runs.
 #[derive(Debug)]
 pub(crate) struct LiveDomain {
+    /// Its place in the order in which domains wake.
+    pub(crate) index: usize,
     /// Empty without a partition.
     pub(crate) name: NodeName,
     domain: Domain,
+    pub(crate) state: DomainCell,
     /// ID of the hart on which its next stage starts, in a partition.
     pub(crate) boot_hart: u64,
     /// It has the console's UART.
@@ -32,16 +37,35 @@ pub(crate) struct LiveDomain {
 }
 
 impl LiveDomain {
-    fn new(name: NodeName, boot_hart: u64, domain: Domain, has_console: bool) -> Self {
+    fn new(
+        index: usize,
+        name: NodeName,
+        boot_hart: u64,
+        domain: Domain,
+        has_console: bool,
+    ) -> Self {
         LiveDomain {
+            index,
             name,
             boot_hart,
             domain,
             has_console,
+            state: DomainCell::new(),
             lines: Mutex::new(Lines::new()),
             fences: Fences::new(),
             plan: Once::new(),
         }
+    }
+}
+
+impl LiveDomain {
+    /// Registers that the domain's OS runs from here on: the caller starts it.
+    ///
+    /// # Panics
+    ///
+    /// If the domain is neither starting nor waking.
+    pub(crate) fn run(&self) {
+        (self.state.run()).expect("a domain starts once, and after each sleep");
     }
 }
 
@@ -99,7 +123,7 @@ pub(super) fn start(
         },
         rights: Rights::ALL,
     };
-    Ok(DOMAINS[0].call_once(|| LiveDomain::new(NodeName::new(), 0, domain(), true)))
+    Ok(DOMAINS[0].call_once(|| LiveDomain::new(0, NodeName::new(), 0, domain(), true)))
 }
 
 /// Adds a domain of a partition; `console` is the machine's.
@@ -110,8 +134,9 @@ pub(super) fn start(
 pub(super) fn add(node: &DomainNode, domain: Domain, console: Option<Uart>) {
     let mut registers = domain.registers.iter().chain(&domain.devices);
     let has_console = console.is_some_and(|uart| registers.any(|range| range.contains(uart.base)));
-    let place = all().count();
-    DOMAINS[place].call_once(|| LiveDomain::new(node.name, node.boot_hart, domain, has_console));
+    let index = all().count();
+    DOMAINS[index]
+        .call_once(|| LiveDomain::new(index, node.name, node.boot_hart, domain, has_console));
 }
 
 /// Returns whether the machine has a partition.
@@ -120,7 +145,7 @@ pub(crate) fn is_partitioned() -> bool {
 }
 
 /// All domains; none before the platform is set up.
-pub(crate) fn all() -> impl Iterator<Item = &'static LiveDomain> {
+pub(crate) fn all() -> impl Iterator<Item = &'static LiveDomain> + Clone {
     DOMAINS.iter().map_while(Once::get)
 }
 

@@ -46,7 +46,7 @@ pub(super) fn call(call: Call) -> Result<usize, LoadFault> {
         )
     };
     let answer = match call.extension {
-        LEGACY_SHUTDOWN => reset::shut_down(),
+        LEGACY_SHUTDOWN => reset::shut_down(call.caller),
         LEGACY_SET_TIMER => timer::set(call.caller, first as u64),
         LEGACY_CONSOLE_PUTCHAR => console::write_byte(first, call.caller.domain),
         LEGACY_CONSOLE_GETCHAR => {

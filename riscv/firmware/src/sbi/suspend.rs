@@ -1,6 +1,6 @@
 //! SUSP (SBI 3.0, chapter 13).
 
-use poorwill_arch::{Time, interruptible};
+use poorwill_arch::interruptible;
 use poorwill_domain::Request;
 use poorwill_memory::EntryPoint;
 use sbi_spec::binary::SbiRet;
@@ -8,8 +8,8 @@ use sbi_spec::susp::SUSPEND;
 
 use super::{Call, Caller};
 use crate::cut;
+use crate::domain_state::DomainStopped;
 use crate::entry::stack;
-use crate::hart::{self, Hart, OthersStopped, ThisHart};
 use crate::platform::console::say;
 use crate::platform::domain;
 use crate::platform::power_fail;
@@ -34,19 +34,11 @@ pub(super) fn call(call: Call) -> SbiRet {
 }
 
 fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
-    let Caller { hart, domain, time } = caller;
+    let Caller { hart, domain, .. } = caller;
     if kind != SUSPEND_TO_RAM {
         say!("sleep refused: unknown sleep type {kind:#x}");
         // Reserved or platform-specific; Poorwill defines none.
         return SbiRet::invalid_param();
-    }
-    if let Err(error) = domain.ask(Request::SystemSuspend) {
-        say!("sleep refused: {error}");
-        return super::refusal(error);
-    }
-    if domain::is_partitioned() {
-        say!("sleep refused: the machine has domains");
-        return SbiRet::denied();
     }
     let address = match domain.executable(address) {
         Ok(address) => address.get(),
@@ -55,44 +47,73 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
             return super::refusal(error);
         }
     };
-    // SAFETY: the wait holds nothing that the OS's timer needs.
-    let stopped = match unsafe { interruptible(0, || wait_for_others(hart, time)) } {
-        Ok(stopped) => stopped,
-        Err(running) => {
-            say!("sleep refused: hart {} is not stopped", running.id());
-            return SbiRet::denied();
-        }
+    let slept = match (domain::is_partitioned(), domain.ask(Request::SystemSuspend)) {
+        (false, Ok(())) => sleep_alone(caller, EntryPoint { address, argument }),
+        (true, Ok(())) => sleep_as_master(caller),
+        (true, Err(_)) => park(caller),
+        (false, Err(error)) => unreachable!("a lone domain has all rights: {error}"),
     };
-    let vector = EntryPoint { address, argument };
-    match stack::deep(|| sleep::sleep(vector, &stopped)) {
+    match slept {
         // SAFETY: the address was checked, and this hart's call chain ends here.
-        Ok(()) => unsafe { cut::enter_or_stop(hart, vector) },
-        Err(error) => {
-            say!("sleep refused: {error}");
-            // If the power fails, memory may be sealed, and time is short.
-            if !power_fail::noticed() {
-                report::tell_log();
-            }
-            SbiRet::failed()
-        }
+        Ok(()) => unsafe { cut::enter_or_stop(hart, EntryPoint { address, argument }) },
+        Err(answer) => answer,
     }
 }
 
-/// Waits until all harts but `own`, the calling one, are stopped.
-///
-/// # Errors
-///
-/// A hart that is not stopped after [`STOP_PATIENCE_MS`].
-fn wait_for_others(own: ThisHart, time: &Time) -> Result<OthersStopped, &'static Hart> {
-    let began = time.ticks();
-    loop {
-        let stopped = hart::others_stopped();
-        let is_late = time.milliseconds_since(began) >= STOP_PATIENCE_MS;
-        if stopped.is_ok() || is_late || power_fail::check().is_err() {
-            return stopped;
+/// Puts a machine without domains to sleep. Returns after a wake without a power-off.
+fn sleep_alone(caller: Caller, vector: EntryPoint) -> Result<(), SbiRet> {
+    let stopped = stop_domain(caller)?;
+    let slept = stack::deep(|| sleep::sleep(vector, &stopped));
+    stopped.unpark();
+    slept.map_err(|error| {
+        say!("sleep refused: {error}");
+        // If the power fails, memory may be sealed, and time is short.
+        if !power_fail::noticed() {
+            report::tell_log(caller.domain);
         }
-        // A stopping hart may request a fence from this one.
-        own.serve_fence();
-        core::hint::spin_loop();
-    }
+        SbiRet::failed()
+    })
+}
+
+/// Puts a machine with domains to sleep. The master may ask in each of its periods, so a refusal
+/// comes at once.
+fn sleep_as_master(caller: Caller) -> Result<(), SbiRet> {
+    let refused = |refused: sleep::Refused| {
+        refused.say();
+        SbiRet::denied()
+    };
+    sleep::may_sleep(caller.domain).map_err(refused)?;
+    let stopped = stop_domain(caller)?;
+    sleep::sleep_all(caller.hart, stopped).map_err(refused)
+}
+
+/// Parks the domain of a caller without the right to put the machine to sleep.
+fn park(caller: Caller) -> Result<(), SbiRet> {
+    let stopped = stop_domain(caller)?;
+    sleep::park(caller.hart, &stopped);
+    Ok(())
+}
+
+/// Waits until the domain's other harts are stopped, for at most [`STOP_PATIENCE_MS`], and parks the
+/// domain.
+fn stop_domain(caller: Caller) -> Result<DomainStopped<'static>, SbiRet> {
+    let Caller { hart, domain, time } = caller;
+    let began = time.ticks();
+    let wait = || {
+        loop {
+            let stopped = DomainStopped::park(domain);
+            let is_late = time.milliseconds_since(began) >= STOP_PATIENCE_MS;
+            if stopped.is_ok() || is_late || power_fail::check().is_err() {
+                return stopped;
+            }
+            // A stopping hart may request a fence from this one.
+            hart.serve_fence();
+            core::hint::spin_loop();
+        }
+    };
+    // SAFETY: the wait holds nothing that the OS's timer needs.
+    unsafe { interruptible(0, wait) }.map_err(|running| {
+        say!("sleep refused: hart {} is not stopped", running.id());
+        SbiRet::denied()
+    })
 }

@@ -224,7 +224,7 @@ impl Domain for Firmware {
 
     fn restore(&self, (core, hart, state): Self::State<'_>, wake: &WakeReport) -> Core {
         cut::MACHINE.put_back(Store::Image, &state);
-        if !report::tell(&Startup::Image(wake)) {
+        if !report::tell(this_hart().domain(), &Startup::Image(wake)) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
         if let Some(id) = &platform().generation_id {
@@ -238,7 +238,7 @@ impl Domain for Firmware {
 
     fn tell_os(&self, source: Source, slept_ms: u64) {
         // An OS that has moved its device tree gets no report.
-        report::tell(&Startup::Ram { source, slept_ms });
+        report::tell(this_hart().domain(), &Startup::Ram { source, slept_ms });
     }
 }
 

@@ -2,6 +2,7 @@
 //! implements its machine, and ends a sleep or a wake.
 
 mod device;
+mod domains;
 mod machine;
 mod retain;
 
@@ -14,19 +15,22 @@ use poorwill_sleep::{ColdBoot, NoSleep};
 use poorwill_sleep::{Quiesced, Slept, Woke};
 
 use crate::cut;
-use crate::hart::{self, OthersStopped};
+use crate::domain_state::DomainStopped;
+use crate::hart;
 use crate::platform::platform;
 use crate::platform::power::{self, PowerOff};
 use crate::report;
 use crate::sleep_memory::{os_memory, work};
 use machine::Firmware;
 
+pub(crate) use domains::{Refused, may_sleep, park, sleep_all};
+
 /// Puts the machine to sleep. Returns only if the machine wakes without a power-off.
 ///
 /// # Errors
 ///
 /// [`NoSleep`]: the machine was to be saved at once, and could not.
-pub(crate) fn sleep(vector: EntryPoint, stopped: &OthersStopped) -> Result<(), NoSleep> {
+pub(crate) fn sleep(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(), NoSleep> {
     let mut memory = os_memory(stopped);
     let quiesced = Quiesced::new(&mut memory, vector);
     // SAFETY: the sleep holds nothing that the OS's timer needs.
@@ -36,7 +40,7 @@ pub(crate) fn sleep(vector: EntryPoint, stopped: &OthersStopped) -> Result<(), N
         })
     } {
         Slept::Awake => {
-            report::tell_log();
+            report::tell_log(stopped.domain());
             Ok(())
         }
         Slept::Refused(error) => Err(error),
@@ -59,7 +63,7 @@ pub(crate) fn sleep(vector: EntryPoint, stopped: &OthersStopped) -> Result<(), N
 
 /// Wakes the machine if it sleeps; else returns the reason. `began` is `time` at power-on.
 /// `no_cut`: why no cut was resumed.
-pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason>) -> ColdBoot {
+pub(crate) fn wake(began: u64, stopped: &DomainStopped<'_>, no_cut: Option<CutReason>) -> ColdBoot {
     let woke = {
         let mut memory = os_memory(stopped);
         // SAFETY: the wake holds nothing that the OS's timer needs.
@@ -83,10 +87,11 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason
     };
     #[cfg(feature = "irqs-off")]
     power::say_irqs_off();
-    report::tell_log();
+    report::tell_log(stopped.domain());
     let time = &platform().time;
     time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
     let hart = hart::find(core.hart()).expect("the check of the state found the hart");
+    hart.domain().run();
     hart.start(Task::Wake(core.vector()))
         .expect("every hart waits for its start");
     hart::this_hart().wait()

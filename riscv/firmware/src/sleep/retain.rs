@@ -1,12 +1,21 @@
-//! Sleep with powered RAM. The calling hart waits in machine mode, and the others stay stopped.
-//! Devices keep the OS's settings.
+//! Sleep with powered RAM. The calling hart waits in machine mode, and the others of its domain stay
+//! stopped. Devices keep the OS's settings.
 
 use poorwill_arch::{HeldTimer, csr};
+use poorwill_drivers::uart::LineEvents;
 use poorwill_hart::interrupt::Pending;
 use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 
 use crate::hart::ThisHart;
-use crate::platform::{console, platform, power_fail};
+use crate::platform::{console, domain, platform, power_fail};
+
+/// Ticks until the clock's alarm, which no domain of several can set.
+fn alarm_in() -> Option<u64> {
+    match domain::is_partitioned() {
+        true => None,
+        false => platform().time.alarm_in(),
+    }
+}
 
 /// Time between two checks for a key.
 const LOOK_EVERY_MS: u64 = 100;
@@ -26,6 +35,11 @@ impl Resting {
         }
     }
 
+    /// Rests until another hart interrupts, regardless of the OS's wake events.
+    pub(super) fn rest_deep(&self) {
+        self.timer.rest_deep();
+    }
+
     /// Ends the wait, and restores the hart's state for the OS.
     pub(super) fn end(self) {
         self.timer.give_back();
@@ -38,20 +52,22 @@ impl Sleeper for Resting {
     }
 
     fn look(&mut self) -> Signals {
-        // There are no requests to serve, since the other harts are stopped.
+        // There are no requests to serve, since the domain's other harts are stopped.
         self.hart.handle_ipi();
         let time = &platform().time;
         let now = time.ticks();
         self.timer.ring_if_due(now);
-        let alarm_in = time.alarm_in();
-        let line = console::line_events();
+        let line = match self.hart.domain().has_console {
+            true => console::line_events(),
+            false => LineEvents::default(),
+        };
         let pending = Pending::of(csr::read::<{ csr::MIP }>(), self.timer.enabled());
         Signals::of(&Observed {
             now,
             timer: pending.timer,
             interrupt: pending.other,
             timer_due: self.timer.due(),
-            alarm_in,
+            alarm_in: alarm_in(),
             typed: line.input,
             battery_low: line.line_break,
             power_fails: power_fail::noticed(),
@@ -64,6 +80,7 @@ impl Sleeper for Resting {
 
     fn look_every(&self) -> Option<u64> {
         let ticks = platform().time.ticks_in(LOOK_EVERY_MS * 1_000_000);
-        console::is_there().then_some(ticks)
+        let has_console = self.hart.domain().has_console && console::is_there();
+        has_console.then_some(ticks)
     }
 }

@@ -1,0 +1,58 @@
+//! Sleeps: a domain parks again and again, and the master puts the machine to sleep.
+
+use crate::probe::{set_timer, time, wait};
+use crate::say;
+use crate::suspend::suspend;
+
+/// Time between two sleeps, and between two requests of the master, in units of 100 ns.
+const AWAKE: u64 = 200_000;
+const PERIOD: u64 = 10_000;
+
+/// Parks, and says how long each sleep takes.
+pub(crate) fn park(sleep: u64) {
+    for number in 1.. {
+        pause(AWAKE);
+        let began = time();
+        set_timer(began + sleep);
+        match suspend() {
+            Ok(()) => say(format_args!(
+                "parked {number}: {} of {sleep} ticks",
+                time() - began
+            )),
+            Err(error) => return say(format_args!("FAIL: a park answers {error}")),
+        }
+    }
+}
+
+/// Asks for the machine's sleep in each period, and says how long each sleep takes.
+pub(crate) fn master(sleep: u64) {
+    let (mut slept, mut denied) = (0, 0);
+    loop {
+        pause(PERIOD);
+        let began = time();
+        set_timer(began + sleep);
+        match suspend() {
+            Ok(()) => {
+                slept += 1;
+                say(format_args!(
+                    "slept {slept}: {} of {sleep} ticks, denied {denied}",
+                    time() - began
+                ));
+                denied = 0;
+            }
+            Err(DENIED) => denied += 1,
+            Err(error) => return say(format_args!("FAIL: a sleep answers {error}")),
+        }
+    }
+}
+
+/// The SBI's error of a refused request.
+const DENIED: isize = -4;
+
+fn pause(ticks: u64) {
+    let end = time() + ticks;
+    set_timer(end);
+    while time() < end {
+        wait();
+    }
+}
