@@ -261,10 +261,8 @@ impl Parts<'_> {
                 "-object",
                 format!("memory-backend-ram,id=socket{node},size=128M"),
             );
-            add(
-                "-numa",
-                format!("node,nodeid={node},memdev=socket{node},cpus={harts}"),
-            );
+            let cpus = format!("node,nodeid={node},memdev=socket{node},cpus={harts}");
+            add("-numa", cpus);
         }
         tree::write(&machine, qemu, &partition(), &at("tree"))?;
         let mut add = |option: &str, value: String| {
