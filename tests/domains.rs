@@ -121,6 +121,8 @@ enum Role {
     Master(u64),
     /// Asks for a reset without the right to it.
     Reset,
+    /// The same, while another hart asks for a sleep.
+    ResetAmidSleep,
 }
 
 /// A timer that is never due in a test.
@@ -147,12 +149,14 @@ fn orders(index: usize, role: Role) -> Vec<u8> {
         Role::Park(ticks) => (2, ticks),
         Role::Master(ticks) => (3, ticks),
         Role::Reset => (4, 0),
+        Role::ResetAmidSleep => (5, 0),
     };
     let head = [
         role,
         2 * other as u64,
         foreign + PROGRAM,
         APLICS[index],
+        2 * index as u64 + 1,
         sleep,
         addresses.len() as u64,
     ];
@@ -166,14 +170,19 @@ fn main() -> anyhow::Result<()> {
 
 /// Runs all machines.
 fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
-    use Role::{Attack, Master, Park, Reset, Watch};
+    use Role::{Attack, Master, Park, Reset, ResetAmidSleep, Watch};
     let machine = Parts {
         qemu,
         firmware,
         guest,
     };
     let attacked: &[&str] = &["attacked ", "intact: "];
-    let rows: [(&str, [Role; 2], &[&str]); 7] = [
+    let ended: &[&str] = &[
+        "poorwill: domain side0 ends: its OS asks for a reboot",
+        "poorwill: wake domain=side1 mode=retain source=timer",
+        "poorwill: wake domain=side1 mode=retain source=timer",
+    ];
+    let rows: [(&str, [Role; 2], &[&str]); 8] = [
         ("attack from socket 0", [Attack, Watch], attacked),
         ("attack from socket 1", [Watch, Attack], attacked),
         (
@@ -211,11 +220,12 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
         (
             "a domain ends, and the machine sleeps",
             [Reset, Master(500_000)],
-            &[
-                "poorwill: domain side0 ends: its OS asks for a reboot",
-                "poorwill: wake domain=side1 mode=retain source=timer",
-                "poorwill: wake domain=side1 mode=retain source=timer",
-            ],
+            ended,
+        ),
+        (
+            "a domain ends while one of its harts waits for a sleep",
+            [ResetAmidSleep, Master(500_000)],
+            ended,
         ),
     ];
     for (name, roles, lines) in rows {

@@ -2,8 +2,9 @@
 
 use core::fmt::Display;
 
-use poorwill_domain::DomainState;
+use poorwill_domain::{DomainState, WrongDomainState};
 use poorwill_hart::HsmState;
+use thiserror::Error;
 
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
@@ -15,6 +16,17 @@ use crate::platform::domain::LiveDomain;
 /// It is valid while the calling hart is in machine mode: only a hart of the domain starts another.
 #[derive(Debug)]
 pub(crate) struct DomainStopped<'d>(&'d LiveDomain);
+
+/// Why a domain is not parked.
+#[derive(Clone, Copy, Debug, Error)]
+pub(crate) enum NotParked {
+    /// This hart is not stopped.
+    #[error("hart {} is not stopped", .0.id())]
+    Runs(&'static Hart),
+    /// Another hart has ended the domain.
+    #[error("the domain has ended")]
+    Ended,
+}
 
 impl<'d> DomainStopped<'d> {
     /// For a domain that has not started.
@@ -32,12 +44,14 @@ impl<'d> DomainStopped<'d> {
     ///
     /// # Errors
     ///
-    /// Another hart of the domain, which is not stopped.
-    pub(crate) fn park(domain: &'d LiveDomain) -> Result<Self, &'static Hart> {
-        others_stopped(domain)?;
-        let parked = domain.state.park();
-        parked.expect("a domain runs if one of its harts calls");
-        Ok(DomainStopped(domain))
+    /// [`NotParked`].
+    pub(crate) fn park(domain: &'d LiveDomain) -> Result<Self, NotParked> {
+        others_stopped(domain).map_err(NotParked::Runs)?;
+        match domain.state.park() {
+            Ok(()) => Ok(DomainStopped(domain)),
+            Err(WrongDomainState(DomainState::Ended)) => Err(NotParked::Ended),
+            Err(error) => panic!("a hart of a domain calls, and {error}"),
+        }
     }
 
     /// Ends the sleep that the calling hart's domain alone has begun.

@@ -33,7 +33,7 @@ global_asm!(
 #[repr(C)]
 pub(crate) struct Orders {
     /// 0: attack; 1: watch; 2: park again and again; 3: put the machine to sleep again and again; 4:
-    /// end by a reset; 5: end by a trap in the trap handler.
+    /// end by a reset; 5: the same while another hart asks for a sleep.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -41,6 +41,8 @@ pub(crate) struct Orders {
     pub(crate) foreign_memory: u64,
     /// The domain's own APLIC.
     pub(crate) aplic: u64,
+    /// Another hart of the domain.
+    pub(crate) own_hart: u64,
     /// Time of a sleep until its timer is due, in units of 100 ns.
     pub(crate) sleep: u64,
     /// Number of addresses that follow.
@@ -63,7 +65,8 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
         1 => watch::run(),
         2 => sleep::park(read.sleep),
         3 => sleep::master(read.sleep),
-        _ => attack::reset(),
+        4 => attack::reset(),
+        _ => sleep::reset_amid(read.own_hart),
     }
     loop {
         probe::wait();

@@ -1,5 +1,10 @@
 //! Sleeps: a domain parks again and again, and the master puts the machine to sleep.
 
+use core::arch::global_asm;
+
+use sbi_spec::susp::{EID_SUSP, SUSPEND};
+
+use crate::attack;
 use crate::probe::{set_timer, time, wait};
 use crate::say;
 use crate::suspend::suspend;
@@ -44,6 +49,35 @@ pub(crate) fn master(sleep: u64) {
             Err(error) => return say(format_args!("FAIL: a sleep answers {error}")),
         }
     }
+}
+
+// Asks for a sleep, without a stack. The hart's resume address is the call itself.
+global_asm!(
+    ".balign 4",
+    "asks_for_sleep:",
+    "li   a0, 0",
+    "lla  a1, asks_for_sleep",
+    "li   a6, {suspend}",
+    "li   a7, {extension}",
+    "ecall",
+    "j    asks_for_sleep",
+    suspend = const SUSPEND,
+    extension = const EID_SUSP,
+);
+
+unsafe extern "C" {
+    safe fn asks_for_sleep();
+}
+
+/// Lets another hart wait in a request for sleep, and ends the domain meanwhile.
+pub(crate) fn reset_amid(other: u64) {
+    let entry = asks_for_sleep as *const () as usize;
+    let answer = sbi_rt::hart_start(other as usize, entry, 0);
+    if answer.error != 0 {
+        return say(format_args!("FAIL: hart_start answers {:#x}", answer.error));
+    }
+    pause(AWAKE);
+    attack::reset();
 }
 
 /// The SBI's error of a refused request.

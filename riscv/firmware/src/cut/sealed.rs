@@ -76,7 +76,7 @@ pub(super) fn open() {
     let Some(sealed) = left() else { return };
     let stopped = match DomainStopped::park(this_hart().domain()) {
         Ok(stopped) => stopped,
-        Err(hart) => panic!("hart {} runs while memory is still sealed", hart.id()),
+        Err(error) => panic!("memory is still sealed, and {error}"),
     };
     // The closure returns no value: a move would copy stale stack bytes, which may be parts of
     // the key.

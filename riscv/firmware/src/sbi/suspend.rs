@@ -8,7 +8,7 @@ use sbi_spec::susp::SUSPEND;
 
 use super::{Call, Caller};
 use crate::cut;
-use crate::domain_state::DomainStopped;
+use crate::domain_state::{DomainStopped, NotParked};
 use crate::entry::stack;
 use crate::platform::console::say;
 use crate::platform::domain;
@@ -103,7 +103,8 @@ fn stop_domain(caller: Caller) -> Result<DomainStopped<'static>, SbiRet> {
         loop {
             let stopped = DomainStopped::park(domain);
             let is_late = time.milliseconds_since(began) >= STOP_PATIENCE_MS;
-            if stopped.is_ok() || is_late || power_fail::check().is_err() {
+            let may_come = matches!(stopped, Err(NotParked::Runs(_)));
+            if !may_come || is_late || power_fail::check().is_err() {
                 return stopped;
             }
             // A stopping hart may request a fence from this one.
@@ -112,8 +113,8 @@ fn stop_domain(caller: Caller) -> Result<DomainStopped<'static>, SbiRet> {
         }
     };
     // SAFETY: the wait holds nothing that the OS's timer needs.
-    unsafe { interruptible(0, wait) }.map_err(|running| {
-        say!("sleep refused: hart {} is not stopped", running.id());
+    unsafe { interruptible(0, wait) }.map_err(|error| {
+        say!("sleep refused: {error}");
         SbiRet::denied()
     })
 }
