@@ -168,70 +168,81 @@ fn main() -> anyhow::Result<()> {
     suite("domains", |setup| &setup.hostile, run_all)
 }
 
+/// A row: what it shows, the domains' roles, and the console's lines in their order.
+type Row = (&'static str, [Role; 2], &'static [&'static str]);
+
+const ATTACKED: &[&str] = &["attacked ", "intact: "];
+
+const ENDED: &[&str] = &[
+    "poorwill: domain side0 ends: its OS asks for a reboot",
+    "poorwill: wake domain=side1 mode=retain source=timer",
+    "poorwill: wake domain=side1 mode=retain source=timer",
+];
+
+const ROWS: &[Row] = &[
+    (
+        "attack from socket 0",
+        [Role::Attack, Role::Watch],
+        ATTACKED,
+    ),
+    (
+        "attack from socket 1",
+        [Role::Watch, Role::Attack],
+        ATTACKED,
+    ),
+    (
+        "a domain sleeps alone",
+        [Role::Park(500_000), Role::Watch],
+        &[
+            "poorwill: wake domain=side0 mode=park source=timer",
+            "parked 3: ",
+            "intact: ",
+        ],
+    ),
+    (
+        "the machine sleeps, and the UART's owner wakes first",
+        [Role::Park(NEVER), Role::Master(500_000)],
+        &[
+            "poorwill: sleep mode=retain",
+            "poorwill: wake domain=side0 mode=retain source=timer",
+            "poorwill: wake domain=side1 mode=retain source=timer",
+            "parked 20: ",
+        ],
+    ),
+    (
+        "own wakes of a domain race with the machine's sleeps",
+        [Role::Park(30_000), Role::Master(20_000)],
+        &["parked 100: "],
+    ),
+    (
+        "the machine does not sleep while a domain runs",
+        [Role::Watch, Role::Master(500_000)],
+        &[
+            "poorwill: sleep refused: domain side0 is not parked",
+            "intact: ",
+        ],
+    ),
+    (
+        "a domain ends, and the machine sleeps",
+        [Role::Reset, Role::Master(500_000)],
+        ENDED,
+    ),
+    (
+        "a domain ends while one of its harts waits for a sleep",
+        [Role::ResetAmidSleep, Role::Master(500_000)],
+        ENDED,
+    ),
+];
+
 /// Runs all machines.
 fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
-    use Role::{Attack, Master, Park, Reset, ResetAmidSleep, Watch};
-    let machine = Parts {
+    let parts = Parts {
         qemu,
         firmware,
         guest,
     };
-    let attacked: &[&str] = &["attacked ", "intact: "];
-    let ended: &[&str] = &[
-        "poorwill: domain side0 ends: its OS asks for a reboot",
-        "poorwill: wake domain=side1 mode=retain source=timer",
-        "poorwill: wake domain=side1 mode=retain source=timer",
-    ];
-    let rows: [(&str, [Role; 2], &[&str]); 8] = [
-        ("attack from socket 0", [Attack, Watch], attacked),
-        ("attack from socket 1", [Watch, Attack], attacked),
-        (
-            "a domain sleeps alone",
-            [Park(500_000), Watch],
-            &[
-                "poorwill: wake domain=side0 mode=park source=timer",
-                "parked 3: ",
-                "intact: ",
-            ],
-        ),
-        (
-            "the machine sleeps, and the UART's owner wakes first",
-            [Park(NEVER), Master(500_000)],
-            &[
-                "poorwill: sleep mode=retain",
-                "poorwill: wake domain=side0 mode=retain source=timer",
-                "poorwill: wake domain=side1 mode=retain source=timer",
-                "parked 20: ",
-            ],
-        ),
-        (
-            "own wakes of a domain race with the machine's sleeps",
-            [Park(30_000), Master(20_000)],
-            &["parked 100: "],
-        ),
-        (
-            "the machine does not sleep while a domain runs",
-            [Watch, Master(500_000)],
-            &[
-                "poorwill: sleep refused: domain side0 is not parked",
-                "intact: ",
-            ],
-        ),
-        (
-            "a domain ends, and the machine sleeps",
-            [Reset, Master(500_000)],
-            ended,
-        ),
-        (
-            "a domain ends while one of its harts waits for a sleep",
-            [ResetAmidSleep, Master(500_000)],
-            ended,
-        ),
-    ];
-    for (name, roles, lines) in rows {
-        machine
-            .run(roles, lines)
-            .with_context(|| format!("test domains, {name}"))?;
+    for (name, roles, lines) in ROWS {
+        (parts.run(*roles, lines)).with_context(|| format!("test domains, {name}"))?;
         println!("test domains, {name} ... ok");
     }
     Ok(())
