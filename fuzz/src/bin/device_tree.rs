@@ -31,6 +31,7 @@ const FIXUPS: Fixups<'_> = Fixups {
     report: &[b'r'; 128],
     log: &[b'l'; 512],
     cut: Some(&[b'c'; 128]),
+    domain: None,
 };
 
 /// As the firmware gives it.

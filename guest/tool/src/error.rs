@@ -10,6 +10,12 @@ use thiserror::Error;
 /// Linux's name of a block device, of 31 bytes at most.
 pub(crate) type Name = ArrayString<32>;
 
+/// The most bytes of a domain's name, with its end.
+pub(crate) const DOMAIN_BYTES: usize = 64;
+
+/// The name of a domain.
+pub(crate) type DomainName = ArrayString<DOMAIN_BYTES>;
+
 /// Why a command failed, or which problem it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Error {
@@ -27,6 +33,10 @@ pub(crate) enum Error {
     NoNumber { device: Name, file: &'static str },
     #[error("cannot read the firmware's report: {reason}", reason = Reason(.0))]
     Told(Errno),
+    #[error(
+        "this OS is domain {0} of a machine with domains: it sleeps by retain, and has no other mode"
+    )]
+    Domain(DomainName),
     #[error("the firmware left no log: it is not Poorwill, or an older version")]
     NoLog,
     #[error("cannot open the firmware file: {reason}", reason = Reason(.0))]

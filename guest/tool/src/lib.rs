@@ -21,6 +21,7 @@ mod status;
 mod update;
 
 use core::fmt::{self, Write};
+use core::str;
 
 use poorwill_log::TEXT_BYTES;
 use poorwill_medium::{Medium, Window};
@@ -30,7 +31,7 @@ use poorwill_store::{Area, Configuration, ConfigurationError};
 use command::{Command, HELP, Setting};
 use device::{Access, BlockDevice};
 use disks::{Found, Survey, survey};
-use error::Error;
+use error::{DOMAIN_BYTES, DomainName, Error};
 use status::{Sleeping, Slots, Told};
 
 /// Paths of Linux's files.
@@ -46,6 +47,8 @@ pub struct Places<'p> {
     pub log: &'p str,
     /// The firmware's cut status: `/proc/device-tree/chosen/poorwill,cut`.
     pub cut: &'p str,
+    /// The name of the OS's domain: `/proc/device-tree/chosen/poorwill,domain`.
+    pub domain: &'p str,
     /// PCI functions: `/sys/bus/pci/devices`.
     pub pci: &'p str,
     /// Devices on buses that cannot be enumerated: `/sys/bus/platform/devices`.
@@ -109,6 +112,10 @@ fn complain(complaints: &mut dyn Write, text: fmt::Arguments<'_>) {
 }
 
 fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) -> Result<(), Error> {
+    if let Some(name) = domain(places)? {
+        writeln!(out, "domain       {name}: it sleeps by retain")?;
+        return show_told(places, out);
+    }
     let areas = find(places, complaints)?;
     if areas.is_empty() {
         writeln!(
@@ -120,13 +127,35 @@ fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) ->
     for area in &areas {
         unusable = unusable.or(show_area(area, places, out)?);
     }
-    let told = files::read::<256>(places.told).map_err(Error::Told)?;
-    writeln!(out, "firmware     {}", Told(told.as_deref()))?;
+    show_told(places, out)?;
     match unusable {
         _ if areas.len() > 1 => Err(Error::SeveralAreas(areas.len())),
         Some(error) => Err(Error::Configuration(error)),
         None => Ok(()),
     }
+}
+
+/// Shows the firmware's report of the last start or wake.
+fn show_told(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Error> {
+    let told = files::read::<256>(places.told).map_err(Error::Told)?;
+    writeln!(out, "firmware     {}", Told(told.as_deref()))?;
+    Ok(())
+}
+
+/// The name of the OS's domain, on a machine with domains.
+fn domain(places: &Places<'_>) -> Result<Option<DomainName>, Error> {
+    let Some(bytes) = files::read::<DOMAIN_BYTES>(places.domain).map_err(Error::Told)? else {
+        return Ok(None);
+    };
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    let mut name = DomainName::new();
+    name.push_str(str::from_utf8(text).unwrap_or("?"));
+    Ok(Some(name))
+}
+
+/// Refuses a command that changes the machine's sleep, in a domain.
+fn need_machine(places: &Places<'_>) -> Result<(), Error> {
+    domain(places)?.map_or(Ok(()), |name| Err(Error::Domain(name)))
 }
 
 /// Shows the firmware's log.
@@ -221,8 +250,9 @@ fn change(
     Ok(new)
 }
 
-/// Opens the machine's only sleep area, for writing.
+/// Opens the machine's only sleep area, for writing. A domain has none.
 fn open_only_area(places: &Places<'_>, complaints: &mut dyn Write) -> Result<BlockDevice, Error> {
+    need_machine(places)?;
     let only = find_only(places, complaints)?;
     BlockDevice::open(places, &only.node, Access::Write)
 }

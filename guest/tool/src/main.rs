@@ -14,6 +14,7 @@ const PLACES: Places<'static> = Places {
     told: "/proc/device-tree/chosen/poorwill,boot",
     log: "/proc/device-tree/chosen/poorwill,log",
     cut: "/proc/device-tree/chosen/poorwill,cut",
+    domain: "/proc/device-tree/chosen/poorwill,domain",
     pci: "/sys/bus/pci/devices",
     platform: "/sys/bus/platform/devices",
     iommus: "/sys/class/iommu",

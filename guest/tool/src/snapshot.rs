@@ -10,7 +10,7 @@ use rustix::io::{retry_on_intr, write as write_some};
 
 use crate::disks::unguarded_partitions;
 use crate::error::{Error, Name};
-use crate::{Places, area_of, change, complain, files, open_only_area};
+use crate::{Places, area_of, change, complain, files, need_machine, open_only_area};
 
 /// Sleeps, and keeps the image as snapshot `name`. `unguarded` accepts partitions whose changes a
 /// wake cannot detect. The call returns after each wake from the snapshot.
@@ -20,6 +20,7 @@ pub(crate) fn take(
     out: &mut dyn Write,
     complaints: &mut dyn Write,
 ) -> Result<(), Error> {
+    need_machine(places)?;
     check_mounts(places)?;
     check_swaps(places)?;
     for unguarded_partition in &unguarded_partitions(places, complaints)? {

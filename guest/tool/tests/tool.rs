@@ -44,6 +44,25 @@ fn a_new_area_sleeps_by_persist() {
 }
 
 #[test]
+fn a_domain_has_no_mode() {
+    let machine = Machine::with_area();
+    let before = configuration_in(&machine, "nvme0n1p1");
+    fs::write(machine.path("domain"), b"linux\0").unwrap();
+    let refused = &["this OS is domain linux of a machine with domains: it sleeps by retain"];
+    for words in [
+        &["mode", "persist"][..],
+        &["delay", "10min"],
+        &["snapshot"],
+        &["well"],
+    ] {
+        machine.run(words).says(1, &[], refused);
+    }
+    assert_eq!(configuration_in(&machine, "nvme0n1p1"), before);
+    let status = machine.run(&["status"]);
+    status.says(0, &["domain       linux: it sleeps by retain\n"], &[]);
+}
+
+#[test]
 fn the_firmwares_log_is_shown_line_by_line() {
     let machine = Machine::new();
     machine

@@ -58,6 +58,8 @@ pub struct Fixups<'a> {
     pub log: &'a [u8],
     /// The cut status, in the same form, if the tree describes a power-fail line.
     pub cut: Option<&'a [u8]>,
+    /// The name of the OS's domain, on a machine with domains.
+    pub domain: Option<&'a str>,
 }
 
 /// Offsets within the blob of the firmware's property values in `/chosen`.
@@ -75,6 +77,7 @@ pub struct Placed {
 const REPORT: &str = "poorwill,boot";
 const LOG: &str = "poorwill,log";
 const CUT: &str = "poorwill,cut";
+const DOMAIN: &str = "poorwill,domain";
 
 /// Changes the blob at the start of `buffer` into the next stage's tree, in place. The rest of the
 /// buffer is room to grow. Returns the offsets of the values in `/chosen`.
@@ -85,7 +88,7 @@ const CUT: &str = "poorwill,cut";
 ///   The vault's partition of a flash, or its bank, is disabled, too.
 /// - A node describes the generation ID, if the machine has one.
 /// - `/chosen/poorwill,boot` has the report, `/chosen/poorwill,log` the log, and
-///   `/chosen/poorwill,cut` the cut status.
+///   `/chosen/poorwill,cut` the cut status. `/chosen/poorwill,domain` names the OS's domain.
 /// - Random bytes of the firmware replace a seed from the previous stage.
 ///
 /// # Errors
@@ -214,6 +217,10 @@ fn set_chosen(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
         if let Some(value) = value {
             chosen.add_property(name, value).ok()?;
         }
+    }
+    chosen.remove_property(DOMAIN);
+    if let Some(name) = fixups.domain {
+        chosen.add_property(DOMAIN, name).ok()?;
     }
     Some(())
 }

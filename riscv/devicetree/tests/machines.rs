@@ -62,6 +62,7 @@ const FIXUPS: Fixups<'_> = Fixups {
     report: &[b'r'; 128],
     log: &[b'l'; 512],
     cut: Some(&[b'c'; 128]),
+    domain: None,
 };
 
 #[test]
@@ -1352,6 +1353,24 @@ fn the_next_stage_finds_its_generation_id() {
     let tree = Fdt::new(&buffer[..total]).unwrap();
     let mut nodes = tree.root().children();
     assert!(!nodes.any(|node| node.name().starts_with("vmgenid")));
+}
+
+#[test]
+fn the_tree_names_the_domain() {
+    for (domain, expected) in [(None, None), (Some("linux"), Some(&b"linux\0"[..]))] {
+        let old = "chosen { poorwill,domain = \"old\";";
+        let mut buffer = compile(&source("virt-plic.dts").replacen("chosen {", old, 1));
+        buffer.resize(buffer.len() + 8192, 0);
+        fixup(&mut buffer, &Fixups { domain, ..FIXUPS }).unwrap();
+        let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+        let tree = Fdt::new(&buffer[..total]).unwrap();
+        let chosen = tree.find_node("/chosen").unwrap();
+        let value = chosen.property("poorwill,domain");
+        assert_eq!(
+            value.map(|value| value.value().to_vec()),
+            expected.map(<[u8]>::to_vec)
+        );
+    }
 }
 
 #[test]

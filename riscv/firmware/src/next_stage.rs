@@ -99,6 +99,7 @@ pub(crate) unsafe fn prepare(
         report: &text,
         log: &NO_LOG,
         cut: has_line.then_some(&ToldStatus::NOTHING),
+        domain: (!domain.name.is_empty()).then_some(&domain.name),
     };
     let placed = fixup(buffer, &fixups)?;
     let boot = Report {

@@ -107,6 +107,7 @@ impl Machine {
             blocks: &place("blocks"),
             nodes: &place("dev"),
             told: &place("told"),
+            domain: &place("domain"),
             log: &place("log"),
             cut: &place("cut"),
             pci: &place("pci"),
