@@ -8,6 +8,7 @@ BARE := riscv64imac-unknown-none-elf
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS := 600
 CLI := $(TARGET)/release/poorwill
+OPENSBI := usr/lib/riscv64-linux-gnu/opensbi/generic/fw_dynamic.bin
 
 .PHONY: help
 help: ## Show this list
@@ -18,7 +19,7 @@ demo: say-demo setup fetch build guest ## Show a Debian machine that sleeps with
 	@$(CLI) demo
 
 .PHONY: test
-test: say-test setup fetch build guest test-kernel loader critical hostile plugin poison-free ## Run every test
+test: say-test setup fetch build guest test-kernel loader critical hostile opensbi plugin poison-free ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 20
@@ -193,6 +194,13 @@ hostile: setup-tools ## Build build/hostile.bin, the guest for tests of domains 
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-hostile
 	@cp $(TARGET)/$(BARE)/bare/poorwill-hostile build/hostile.bin
+
+.PHONY: opensbi
+opensbi: setup-tools ## Unpack build/opensbi.bin, the newest OpenSBI in the guest's lock, or else the installed one
+	@mkdir -p build
+	@file=$$(tools/pool fetch peers | grep /opensbi_) && dpkg-deb --fsys-tarfile "$$file" | \
+	    tar -xO ./$(OPENSBI) >build/opensbi.bin || \
+	    { echo 'opensbi: the lock'"'"'s package cannot be loaded; the installed one stands for it'; cp /$(OPENSBI) build/opensbi.bin; }
 
 .PHONY: critical
 critical: setup-tools ## Build build/critical.bin, the critical guest (guest/critical)

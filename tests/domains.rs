@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use poorwill_machine::qmp::socket_folder;
-use poorwill_machine::{Machine, PowerOn, Qemu, tree};
-use poorwill_tests::suite;
+use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, tree};
+use poorwill_tests::{Setup, suite};
+use tempfile::TempDir;
 
 /// Limit of each wait.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -62,12 +63,9 @@ fn partition() -> String {
             )
         };
         let shift = 0x8000 * index;
-        nodes("machine", 0x2400_0000 + (index << 24), 11)
-            + &nodes("os", 0x2800_0000 + (index << 24), 9)
+        nodes("os", 0x2800_0000 + (index << 24), 9)
             + &format!(
-                "interrupt-controller@{:x} {{ msi-parent = <&machine{index}>; }};\n\
-                 interrupt-controller@{:x} {{ msi-parent = <&os{index}>; }};\n",
-                0xc00_0000 + shift,
+                "interrupt-controller@{:x} {{ msi-parent = <&os{index}>; }};\n",
                 0xd00_0000 + shift
             )
     };
@@ -99,7 +97,7 @@ fn partition() -> String {
     format!(
         "/ {{ chosen {{ opensbi-domains {{ compatible = \"opensbi,domain,config\";\n{}{}{}}}; }};\n\
          cpus {{ {} }};\n\
-         soc {{ /delete-node/ interrupt-controller@24000000; /delete-node/ interrupt-controller@28000000; }};\n\
+         soc {{ /delete-node/ interrupt-controller@28000000; }};\n\
          }};\n/ {{ soc {{\n{}{} }}; }};\n",
         region("uart", UART, 12, "mmio;"),
         region("firmware", MEMORY[0], 21, "") + &domain(0, ", <&uart 0x1b>, <&firmware 0>", ""),
@@ -123,16 +121,57 @@ enum Role {
     Reset,
     /// The same, while another hart asks for a sleep.
     ResetAmidSleep,
+    /// Says which accesses fault.
+    Probe,
+    Idle,
 }
 
 /// A timer that is never due in a test.
 const NEVER: u64 = 6_000_000_000;
 
+/// Both sides of each bound of the partition: both domains' memory, the firmware's, controllers of
+/// both levels, files, the UART.
+const BOUNDS: [u64; 28] = [
+    0x7fff_fffc,
+    0x8000_0000,
+    0x801f_fffc,
+    0x8020_0000,
+    0x83ff_fffc,
+    0x8400_0000,
+    0x87ff_fffc,
+    0x8800_0000,
+    0x8bff_fffc,
+    0x8c00_0000,
+    0xbff_fffc,
+    0xc00_0000,
+    0xc00_8000,
+    0xcff_fffc,
+    0xd00_0000,
+    0xd00_7ffc,
+    0xd00_8000,
+    0xd00_fffc,
+    0xd01_0000,
+    0x2400_0000,
+    0x2500_0000,
+    0x27ff_fffc,
+    0x2800_0000,
+    0x2800_1000,
+    0x2800_2000,
+    0x2900_0000,
+    0x2900_1000,
+    0x2900_2000,
+];
+
 /// The orders of the domain on a socket.
 fn orders(index: usize, role: Role) -> Vec<u8> {
     let other = 1 - index;
-    let mut addresses = NOBODYS.to_vec();
+    let mut addresses = match role {
+        Role::Probe => [&NOBODYS[..], &BOUNDS].concat(),
+        _ => NOBODYS.to_vec(),
+    };
     let foreign = MEMORY[other];
+    // A probe's own program stays whole.
+    addresses.retain(|address| *address != MEMORY[index] + PROGRAM);
     addresses.extend([0, PROGRAM, ORDERS, 0x3ff_f000].map(|offset| foreign + offset));
     addresses.extend([
         APLICS[other],
@@ -150,6 +189,8 @@ fn orders(index: usize, role: Role) -> Vec<u8> {
         Role::Master(ticks) => (3, ticks),
         Role::Reset => (4, 0),
         Role::ResetAmidSleep => (5, 0),
+        Role::Probe => (6, 0),
+        Role::Idle => (7, 0),
     };
     let head = [
         role,
@@ -241,6 +282,7 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
         firmware,
         guest,
     };
+    parts.same_as_opensbi()?;
     for (name, roles, lines) in ROWS {
         (parts.run(*roles, lines)).with_context(|| format!("test domains, {name}"))?;
         println!("test domains, {name} ... ok");
@@ -258,6 +300,55 @@ struct Parts<'a> {
 impl Parts<'_> {
     /// Starts both domains, and waits for the console's lines.
     fn run(&self, roles: [Role; 2], lines: &[&str]) -> anyhow::Result<()> {
+        let (mut running, _folder) = self.power_on(roles)?;
+        running.fail_on(&["FAIL", "panic", "cannot start"]);
+        let outcome = (lines.iter()).try_for_each(|line| running.wait_for(line, LIMIT).map(drop));
+        outcome.with_context(|| running.tail(40).join("\n"))?;
+        running.kill()?;
+        Ok(())
+    }
+
+    /// Lets each domain probe the machine under Poorwill and under OpenSBI, with one device tree.
+    fn same_as_opensbi(&self) -> anyhow::Result<()> {
+        let opensbi = Setup::find().opensbi.map_err(anyhow::Error::msg)?;
+        let under_opensbi = Parts {
+            firmware: &opensbi,
+            ..*self
+        };
+        for roles in [[Role::Probe, Role::Idle], [Role::Idle, Role::Probe]] {
+            let [own, other] = [self.probe(roles)?, under_opensbi.probe(roles)?];
+            ensure!(
+                own == other,
+                "Poorwill and OpenSBI differ:\n{own:#?}\n{other:#?}"
+            );
+        }
+        println!("test domains, the same partition as under OpenSBI ... ok");
+        Ok(())
+    }
+
+    /// What the probing domain's accesses raise.
+    fn probe(&self, roles: [Role; 2]) -> anyhow::Result<Vec<String>> {
+        let (mut running, _folder) = self.power_on(roles)?;
+        let mut found = Vec::new();
+        loop {
+            let line = running.wait_for("probe", LIMIT);
+            let line = line.with_context(|| running.tail(40).join("\n"))?.text;
+            let (_, answer) = line.split_once("probe").context("the line has the word")?;
+            if answer.starts_with('d') {
+                break;
+            }
+            found.push(answer.to_owned());
+        }
+        running.kill()?;
+        ensure!(
+            found.len() > BOUNDS.len(),
+            "the probe ends early: {found:#?}"
+        );
+        Ok(found)
+    }
+
+    /// Starts both domains. The folder has the machine's files.
+    fn power_on(&self, roles: [Role; 2]) -> anyhow::Result<(RunningMachine, TempDir)> {
         let Parts {
             qemu,
             firmware,
@@ -306,16 +397,6 @@ impl Parts<'_> {
                 );
             }
         }
-        let mut running = machine.power_on(qemu, PowerOn::default())?;
-        running.fail_on(&["FAIL", "panic", "cannot start"]);
-        let outcome = (|| {
-            for line in lines {
-                running.wait_for(line, LIMIT)?;
-            }
-            anyhow::Ok(())
-        })();
-        outcome.with_context(|| running.tail(40).join("\n"))?;
-        running.kill()?;
-        Ok(())
+        Ok((machine.power_on(qemu, PowerOn::default())?, folder))
     }
 }

@@ -26,6 +26,8 @@ pub struct Setup {
     pub critical: Result<PathBuf, String>,
     /// The guest that attacks other domains.
     pub hostile: Result<PathBuf, String>,
+    /// OpenSBI, for comparisons.
+    pub opensbi: Result<PathBuf, String>,
     /// The plugin for QEMU.
     pub plugin: Result<PathBuf, String>,
     /// The Debian guest.
@@ -53,6 +55,7 @@ impl Setup {
             loader: built("loader.bin", "build it with `make loader`"),
             hostile: built("hostile.bin", "build it with `make hostile`"),
             critical: built("critical.bin", "build it with `make critical`"),
+            opensbi: built("opensbi.bin", "unpack it with `make opensbi`"),
             plugin: built("poorwill-plugin.so", "build it with `make plugin`"),
             linux: paths::Guest::find(Kernel::Stock).map_err(|error| error.to_string()),
             backports: paths::Guest::find(Kernel::Backports).map_err(|error| error.to_string()),

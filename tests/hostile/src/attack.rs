@@ -3,7 +3,9 @@
 use sbi_rt::{HartMask, Physical, SbiRet};
 use sbi_spec::binary::{RET_ERR_INVALID_ADDRESS, RET_ERR_INVALID_PARAM};
 
-use crate::probe::{INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, write};
+use crate::probe::{
+    INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, time, write,
+};
 use crate::{IDENTITY, Orders, say};
 
 /// Registers of an APLIC's domain (AIA, 4.5).
@@ -20,6 +22,8 @@ const ENABLED_MESSAGES: u32 = 1 << 8 | 1 << 2;
 const BUSY: u32 = 1 << 12;
 /// SOURCECFG: detached, so that software alone raises it.
 const DETACHED: u32 = 1;
+/// Time for a line, in units of 100 ns.
+const LINE: u64 = 50_000;
 /// Hart numbers that fit a target.
 const NUMBERS: u32 = 1 << 14;
 
@@ -42,6 +46,18 @@ pub(crate) fn run(orders: &Orders, addresses: &[u64]) {
         "{} {tried} addresses",
         if failed == 0 { "attacked" } else { "FAIL" }
     ));
+}
+
+/// Says for each address which accesses fault, and with which cause.
+pub(crate) fn survey(addresses: &[u64]) {
+    for address in addresses {
+        let causes = [load(*address), store(*address), execute(*address)];
+        say(format_args!("probe {address:#x} {causes:?}"));
+        // A domain's lines wait for the console, in little room.
+        let end = time() + LINE;
+        while time() < end {}
+    }
+    say(format_args!("probed"));
 }
 
 /// Number of accesses to an address that do not fault.

@@ -33,7 +33,8 @@ global_asm!(
 #[repr(C)]
 pub(crate) struct Orders {
     /// 0: attack; 1: watch; 2: park again and again; 3: put the machine to sleep again and again; 4:
-    /// end by a reset; 5: the same while another hart asks for a sleep.
+    /// end by a reset; 5: the same while another hart asks for a sleep; 6: try each
+    /// address, and say what the accesses raise; 7: do nothing.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -66,7 +67,9 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
         2 => sleep::park(read.sleep),
         3 => sleep::master(read.sleep),
         4 => attack::reset(),
-        _ => sleep::reset_amid(read.own_hart),
+        5 => sleep::reset_amid(read.own_hart),
+        6 => attack::survey(addresses),
+        _ => {}
     }
     loop {
         probe::wait();
