@@ -22,6 +22,7 @@ pub mod fw_cfg;
 pub mod guarded;
 pub mod imsic;
 mod interruptible;
+mod iommu;
 pub mod ipi;
 pub mod irqs_off;
 mod last_trap;
@@ -42,6 +43,7 @@ use core::arch::asm;
 
 pub use entropy::HartSources;
 pub use interruptible::{interruptible, uninterrupted};
+pub use iommu::IommuMemory;
 pub use last_trap::LastTrap;
 pub use mmio::Mmio;
 pub use os_context::OsContext;

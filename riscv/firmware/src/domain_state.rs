@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
+use crate::platform::dma;
 use crate::platform::domain::LiveDomain;
 
 /// Proof that no hart runs the domain's OS or is about to. It allows the use of the domain's
@@ -84,6 +85,7 @@ pub(crate) fn end(own: ThisHart, reason: impl Display) -> ! {
     if domain.state.end().is_ok() {
         say!("domain {} ends: {reason}", domain.name);
         harts(domain).for_each(Hart::ring);
+        dma::close(domain);
     }
     leave(own)
 }

@@ -11,7 +11,7 @@ use crate::entry::{self, TrapFrame};
 use crate::hart::{ThisHart, this_hart};
 use crate::mediate;
 use crate::platform::console::say;
-use crate::platform::{domain, platform, power, power_fail};
+use crate::platform::{dma, domain, platform, power, power_fail};
 use crate::sbi;
 
 /// Entry point from entry.S for all traps from the OS.
@@ -37,6 +37,7 @@ fn handle(frame: &mut TrapFrame) {
                 time: &platform().time,
             };
             sbi::call(frame, caller);
+            dma::look_for_faults(hart.domain());
         }
         OsTrap::OtherHart => hart.handle_ipi(),
         OsTrap::Timer => hart.timer().forward(),

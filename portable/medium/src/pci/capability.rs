@@ -11,6 +11,17 @@ pub(super) fn find(
     function: Function,
     wanted: u8,
 ) -> Result<Option<u16>, PciError> {
+    find_where(config, function, |header| {
+        header & 0xff == u32::from(wanted)
+    })
+}
+
+/// The offset of the first capability with a header that is wanted; `None` if there is none.
+pub(super) fn find_where(
+    config: &impl ConfigSpace,
+    function: Function,
+    is_wanted: impl Fn(u32) -> bool,
+) -> Result<Option<u16>, PciError> {
     let damaged = PciError::CapabilityList(function);
     if config.read32(function, COMMAND) & STATUS_CAPABILITIES == 0 {
         return Ok(None);
@@ -25,7 +36,7 @@ pub(super) fn find(
         if register < 0x40 || header == u32::MAX {
             return Err(damaged);
         }
-        if header & 0xff == u32::from(wanted) {
+        if is_wanted(header) {
             return Ok(Some(register));
         }
         pointer = header >> 8 & 0xfc;

@@ -31,6 +31,7 @@ mod power;
 mod register;
 mod saved;
 mod silence;
+pub mod virtio;
 
 pub use config::{ConfigSpace, Function, MAX_FUNCTIONS};
 pub use device_handle::{DeviceHandle, acquire};

@@ -31,6 +31,7 @@ pub(super) const INTERRUPT: u16 = 0x3c;
 
 pub(super) const POWER_MANAGEMENT: u8 = 0x01;
 pub(super) const MSI: u8 = 0x05;
+pub(super) const VENDOR_CAPABILITY: u8 = 0x09;
 pub(super) const PCI_EXPRESS: u8 = 0x10;
 pub(super) const MSI_X: u8 = 0x11;
 

@@ -3,6 +3,7 @@
 pub(crate) mod bus;
 mod caches;
 pub(crate) mod console;
+pub(crate) mod dma;
 pub(crate) mod domain;
 pub(crate) mod entropy;
 mod flash;
@@ -230,21 +231,21 @@ pub(crate) unsafe fn start(
         platform.iommus.iter().for_each(|(_, iommu)| iommu.start());
     }
     // SAFETY: passed on to the caller.
-    Ok(unsafe { hand_out(platform, machine, cut_pages) })
+    Ok(unsafe { hand_out(platform, machine, bytes, cut_pages) })
 }
 
-/// Divides the firmware's second range, and sets the platform.
+/// Divides the first `bytes` of the firmware's second range, and sets the platform. Tables of IOMMUs
+/// may follow.
 ///
 /// # Safety
 ///
 /// As for [`start`]; this is called once.
-unsafe fn hand_out(platform: Platform, machine: &Machine, cut_pages: usize) -> Started {
+unsafe fn hand_out(platform: Platform, machine: &Machine, bytes: u64, cut_pages: usize) -> Started {
     let [_, data] = platform.firmware;
     let first = core::ptr::with_exposed_provenance_mut(data.start as usize);
     // SAFETY: memory, by the device tree. Only the firmware uses it from here on, and it is handed
     // out once. Any bits are a page.
-    let pages =
-        unsafe { slice::from_raw_parts_mut(first, data.length() as usize / size_of::<Page>()) };
+    let pages = unsafe { slice::from_raw_parts_mut(first, bytes as usize / size_of::<Page>()) };
     let (stacks, pages) = pages.split_at_mut(stack::pages_needed(machine.harts.len()));
     let (cut_pages, pages) = pages.split_at_mut(cut_pages);
     Started {

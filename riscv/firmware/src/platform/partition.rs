@@ -9,7 +9,7 @@ use core::slice;
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{
     DescriptionError, DomainNode, MAX_DOMAINS, MAX_RESERVED, MAX_SPANS, Machine, NodeName,
-    Partition, PartitionError, Reserved, place, reserved_of,
+    Partition, PartitionError, PciWiring, Reserved, place, reserved_of,
 };
 use poorwill_domain::check::{Facts, Unfenced, check};
 use poorwill_domain::{Domain, DomainError, FwDynamic, LoadedStage, memory_of};
@@ -17,6 +17,7 @@ use poorwill_memory::{MAX_RANGES, MemoryMap, MemoryMapError, PhysRange};
 use thiserror::Error;
 
 use super::console::say;
+use super::dma::{self, DmaError};
 use super::domain;
 
 /// The machine's partition is refused; the console has the reason.
@@ -38,10 +39,8 @@ enum SetupError {
     Partition(#[from] PartitionError),
     #[error(transparent)]
     Unfenced(#[from] Unfenced),
-    #[error(
-        "domain {0} has PCI functions, whose DMA this firmware does not fence yet; remove `poorwill,functions`"
-    )]
-    Functions(NodeName),
+    #[error(transparent)]
+    Dma(#[from] DmaError),
     #[error(transparent)]
     Domain(#[from] DomainError),
     #[error("domain {0}: {1}")]
@@ -90,7 +89,7 @@ pub(crate) fn may_boot(hart: u64, machine: &Machine, blob: &[u8]) -> Result<bool
 }
 
 /// Sets up the domains, if the tree describes a partition. Returns the firmware's second range, of
-/// `bytes`.
+/// `bytes` and the tables of the IOMMUs after them.
 ///
 /// # Errors
 ///
@@ -131,23 +130,20 @@ unsafe fn set_up(
     let partition = &partition;
     let facts = Facts {
         machine,
-        wiring: None,
+        wiring: PciWiring::first(previous.blob),
         firmware: &[firmware],
         closed: &[],
         pmp: None,
         sleep_disks: None,
     };
     check(partition, &facts)?;
-    let mut with_functions = (partition.domains.iter()).filter(|node| !node.functions.is_empty());
-    if let Some(node) = with_functions.next() {
-        return Err(SetupError::Functions(node.name));
-    }
     let stages: ArrayVec<LoadedStage, MAX_DOMAINS> = (partition.domains.iter())
         .map(|node| LoadedStage::find(node, previous.information, &machine.memory, previous.load))
         .collect();
     // SAFETY: the previous stage left these trees, and no other code uses them yet.
     let taken = unsafe { taken(machine, partition, &stages, firmware)? };
-    let data = second_range(machine, partition, &stages, &taken, bytes)?;
+    let tables = dma::table_bytes(partition, machine);
+    let data = second_range(machine, partition, &stages, &taken, bytes + tables)?;
     let holes = machine.foreign(&[]).chain([firmware, data]);
     let holes: ArrayVec<PhysRange, { MAX_RESERVED + 2 }> = holes.collect();
     for (node, stage) in partition.domains.iter().zip(&stages) {
@@ -155,6 +151,9 @@ unsafe fn set_up(
         let made = Domain::of_node(node, &memory, &holes, stage, &taken)?;
         domain::add(node, made, machine.console);
     }
+    let tables = PhysRange::new(data.end - tables, tables);
+    // SAFETY: passed on to the caller; the rest of the second range is used later.
+    unsafe { dma::start(partition, machine, tables)? };
     Ok(data)
 }
 
