@@ -6,7 +6,7 @@ use sbi_spec::binary::{RET_ERR_INVALID_ADDRESS, RET_ERR_INVALID_PARAM};
 use crate::probe::{
     INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, time, write,
 };
-use crate::{IDENTITY, Orders, say};
+use crate::{IDENTITY, Orders, dma, say};
 
 /// Registers of an APLIC's domain (AIA, 4.5).
 const DOMAINCFG: u64 = 0;
@@ -40,6 +40,7 @@ pub(crate) fn run(orders: &Orders, addresses: &[u64]) {
         failed += 1;
     }
     failed += calls(orders);
+    failed += dma::run(orders, addresses);
     interrupts(orders.aplic);
     let tried = addresses.len();
     say(format_args!(

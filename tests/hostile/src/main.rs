@@ -9,6 +9,7 @@
 )]
 
 mod attack;
+mod dma;
 mod probe;
 mod sleep;
 #[path = "../../../guest/bare/suspend.rs"]
@@ -42,6 +43,10 @@ pub(crate) struct Orders {
     pub(crate) foreign_memory: u64,
     /// The domain's own APLIC.
     pub(crate) aplic: u64,
+    /// Registers of the domain's PCI function; 0 without one.
+    pub(crate) device: u64,
+    /// Its configuration space.
+    pub(crate) configuration: u64,
     /// Another hart of the domain.
     pub(crate) own_hart: u64,
     /// Time of a sleep until its timer is due, in units of 100 ns.
@@ -52,6 +57,16 @@ pub(crate) struct Orders {
 
 /// External interrupt that attacks raise.
 pub(crate) const IDENTITY: usize = 77;
+
+unsafe extern "C" {
+    #[link_name = "_start"]
+    static START: u64;
+}
+
+/// The program's first word.
+pub(crate) fn start() -> *const u64 {
+    &raw const START
+}
 
 /// The entry code calls this.
 extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {

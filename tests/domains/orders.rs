@@ -1,0 +1,125 @@
+//! What the domains' guest does (tests/hostile), and the addresses that it tries.
+
+use crate::tree::{APLICS, CONFIGURATION, DEVICE, FILES, MEMORY, ORDERS, PROGRAM, UART};
+
+/// What neither domain may reach: firmware, CLINT, M-level APLICs and IMSICs, IOMMU, configuration
+/// space, windows of PCI, flash, configuration device, clock, test device, virtio, memory of no
+/// domain, an address without a device.
+pub(crate) const NOBODYS: [u64; 17] = [
+    0x8000_0000,
+    0x8010_0000,
+    0x200_0000,
+    0x200_bff8,
+    0xc00_0000,
+    0xc00_8000,
+    0x2400_0000,
+    0x2500_0000,
+    0x301_0000,
+    0x3000_0000,
+    0x4000_0000,
+    0x2000_0000,
+    0x1010_0000,
+    0x10_1000,
+    0x10_0000,
+    0x1000_1000,
+    0x8700_0000,
+];
+
+/// What a domain does (tests/hostile).
+#[derive(Clone, Copy)]
+pub(crate) enum Role {
+    Attack,
+    Watch,
+    /// Parks, with a timer that is due after these units of 100 ns.
+    Park(u64),
+    /// Puts the machine to sleep, as above.
+    Master(u64),
+    /// Asks for a reset without the right to it.
+    Reset,
+    /// The same, while another hart asks for a sleep.
+    ResetAmidSleep,
+    /// Says which accesses fault.
+    Probe,
+    Idle,
+}
+
+/// A timer that is never due in a test.
+pub(crate) const NEVER: u64 = 6_000_000_000;
+
+/// Both sides of each bound of the partition: both domains' memory, the firmware's, controllers of
+/// both levels, files, the UART.
+pub(crate) const BOUNDS: [u64; 28] = [
+    0x7fff_fffc,
+    0x8000_0000,
+    0x801f_fffc,
+    0x8020_0000,
+    0x83ff_fffc,
+    0x8400_0000,
+    0x87ff_fffc,
+    0x8800_0000,
+    0x8bff_fffc,
+    0x8c00_0000,
+    0xbff_fffc,
+    0xc00_0000,
+    0xc00_8000,
+    0xcff_fffc,
+    0xd00_0000,
+    0xd00_7ffc,
+    0xd00_8000,
+    0xd00_fffc,
+    0xd01_0000,
+    0x2400_0000,
+    0x2500_0000,
+    0x27ff_fffc,
+    0x2800_0000,
+    0x2800_1000,
+    0x2800_2000,
+    0x2900_0000,
+    0x2900_1000,
+    0x2900_2000,
+];
+
+/// The orders of the domain on a socket.
+pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
+    let other = 1 - index;
+    let mut addresses = match role {
+        Role::Probe => [&NOBODYS[..], &BOUNDS].concat(),
+        _ => NOBODYS.to_vec(),
+    };
+    let foreign = MEMORY[other];
+    // A probe's own program stays whole.
+    addresses.retain(|address| *address != MEMORY[index] + PROGRAM);
+    addresses.extend([0, PROGRAM, ORDERS, 0x3ff_f000].map(|offset| foreign + offset));
+    addresses.extend([
+        APLICS[other],
+        APLICS[other] + 0x3000,
+        FILES[other],
+        FILES[other] + 0x1000,
+    ]);
+    if index == 1 {
+        addresses.push(UART);
+    }
+    let (role, sleep) = match role {
+        Role::Attack => (0, 0),
+        Role::Watch => (1, 0),
+        Role::Park(ticks) => (2, ticks),
+        Role::Master(ticks) => (3, ticks),
+        Role::Reset => (4, 0),
+        Role::ResetAmidSleep => (5, 0),
+        Role::Probe => (6, 0),
+        Role::Idle => (7, 0),
+    };
+    let head = [
+        role,
+        2 * other as u64,
+        foreign + PROGRAM,
+        APLICS[index],
+        if role == 0 { DEVICE } else { 0 },
+        CONFIGURATION,
+        2 * index as u64 + 1,
+        sleep,
+        addresses.len() as u64,
+    ];
+    let words = head.into_iter().chain(addresses);
+    words.flat_map(u64::to_le_bytes).collect()
+}

@@ -1,0 +1,100 @@
+//! The machine's device tree: sockets apart, and a domain on each.
+
+/// The memory of each socket: 128 MiB, of which its domain has the first half.
+pub(crate) const MEMORY: [u64; 2] = [0x8000_0000, 0x8800_0000];
+/// A domain's program, and its orders, by their offsets in its memory.
+pub(crate) const PROGRAM: u64 = 0x20_0000;
+pub(crate) const ORDERS: u64 = 0x100_0000;
+
+/// The S-level APLIC of each socket.
+pub(crate) const APLICS: [u64; 2] = [0xd00_0000, 0xd00_8000];
+/// The S-level IMSIC files of each socket, two pages.
+pub(crate) const FILES: [u64; 2] = [0x2800_0000, 0x2900_0000];
+pub(crate) const UART: u64 = 0x1000_0000;
+
+/// The attacker's PCI function `edu`, in slot 1 below a bridge in slot 1; its configuration space.
+pub(crate) const DEVICE: u64 = 0x5000_0000;
+pub(crate) const CONFIGURATION: u64 = 0x3010_8000;
+
+/// Regions of the bus below the bridge, for the attacker.
+pub(crate) const BUS_REGIONS: &str = ", <&bus 0x1b>, <&window 0x1b>";
+
+/// The bridge and `edu`, for the attacker.
+pub(crate) const FUNCTIONS: &str = "poorwill,functions = <0x00000818 1 1 0 0>,
+    <0x02000820 0 0x50000000 0 0x10000000>, <0x02010810 0 0x50000000 0 0x100000>;";
+
+/// The rest of QEMU's tree. The domain on socket `attacker` has the PCI functions.
+pub(crate) fn partition(attacker: Option<usize>) -> String {
+    let regions = region("uart", UART, 12, "mmio;")
+        + &region("firmware", MEMORY[0], 21, "")
+        + &region("bus", 0x3010_0000, 20, "mmio;")
+        + &region("window", DEVICE, 28, "mmio;");
+    let domains = [
+        (", <&uart 0x1b>, <&firmware 0>", ""),
+        ("", "system-suspend-allowed;"),
+    ];
+    let domains = domains.into_iter().enumerate();
+    let domains = domains.map(|(index, (regions, rights))| {
+        let (bus, functions) = match attacker == Some(index) {
+            true => (BUS_REGIONS, FUNCTIONS),
+            false => ("", ""),
+        };
+        domain(
+            index,
+            &format!("{regions}{bus}"),
+            &format!("{rights} {functions}"),
+        )
+    });
+    let harts =
+        (0..4).map(|hart| format!("cpu@{hart} {{ opensbi-domain = <&side{}>; }};", hart / 2));
+    format!(
+        "/ {{ chosen {{ opensbi-domains {{ compatible = \"opensbi,domain,config\";\n{regions}{}}}; }};\n\
+         cpus {{ {} }}; soc {{ /delete-node/ interrupt-controller@28000000; }};\n\
+         }};\n/ {{ soc {{\n{}{} }}; }};\n",
+        domains.collect::<String>(),
+        harts.collect::<String>(),
+        controllers(0),
+        controllers(1),
+    )
+}
+
+/// The S-level IMSIC node of a socket, and its APLIC's parent. OpenSBI takes one node at the
+/// machine level only, so that one stays QEMU's.
+fn controllers(socket: usize) -> String {
+    let (first, second) = (2 * socket, 2 * socket + 1);
+    let (files, aplic) = (FILES[socket], APLICS[socket]);
+    format!(
+        "os{socket}: interrupt-controller@{files:x} {{ compatible = \"riscv,imsics\"; \
+         interrupt-controller; #interrupt-cells = <0>; msi-controller; \
+         riscv,num-ids = <255>; riscv,hart-index-bits = <1>; reg = <0 {files:#x} 0 0x2000>; \
+         interrupts-extended = <&{{/cpus/cpu@{first}/interrupt-controller}} 9>, \
+         <&{{/cpus/cpu@{second}/interrupt-controller}} 9>; }};\n\
+         interrupt-controller@{aplic:x} {{ msi-parent = <&os{socket}>; }};\n"
+    )
+}
+
+fn region(name: &str, address: u64, order: u32, kind: &str) -> String {
+    format!(
+        "{name}: {name} {{ compatible = \"opensbi,domain,memregion\"; \
+         base = <0 {address:#x}>; order = <{order}>; {kind} }};\n"
+    )
+}
+
+/// The domain of a socket, with `regions` beside its own.
+fn domain(socket: usize, regions: &str, properties: &str) -> String {
+    let (memory, hart) = (MEMORY[socket], 2 * socket);
+    region(&format!("ram{socket}"), memory, 26, "")
+        + &region(&format!("aplic{socket}"), APLICS[socket], 15, "mmio;")
+        + &region(&format!("files{socket}"), FILES[socket], 13, "mmio;")
+        + &format!(
+            "side{socket}: side{socket} {{ compatible = \"opensbi,domain,instance\"; \
+             possible-harts = <&{{/cpus/cpu@{hart}}}>, <&{{/cpus/cpu@{}}}>; \
+             regions = <&ram{socket} 0x3f>, <&aplic{socket} 0x1b>, <&files{socket} 0x1b>{regions}; \
+             boot-hart = <&{{/cpus/cpu@{hart}}}>; next-mode = <1>; \
+             poorwill,wake-order = <{socket}>; \
+             next-addr = <0 {:#x}>; next-arg1 = <0 {:#x}>; {properties} }};\n",
+            hart + 1,
+            memory + PROGRAM,
+            memory + ORDERS,
+        )
+}

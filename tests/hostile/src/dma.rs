@@ -1,0 +1,147 @@
+//! Attacks by a device: QEMU's `edu`, which copies between its buffer and memory.
+
+use core::cell::UnsafeCell;
+
+use crate::probe::{read, time, write};
+use crate::{IDENTITY, Orders, say, watch};
+
+/// Registers of the device (QEMU's docs/specs/edu.rst).
+const RAISE: u64 = 0x60;
+const SOURCE: u64 = 0x80;
+const TARGET: u64 = 0x88;
+const COUNT: u64 = 0x90;
+const COMMAND: u64 = 0x98;
+/// The device's buffer, by its own address.
+const BUFFER: u64 = 0x4_0000;
+
+const START: u32 = 1;
+const TO_MEMORY: u32 = 1 << 1;
+
+/// The command register of configuration space, and its bits for memory and DMA.
+const PCI_COMMAND: u64 = 4;
+const ACTIVE: u32 = 0b110;
+
+/// Limit of a transfer, in units of 100 ns.
+const LIMIT: u64 = 20_000_000;
+
+const WORDS: usize = 16;
+const BYTES: u32 = 8 * WORDS as u32;
+
+#[repr(C, align(128))]
+struct Block(UnsafeCell<[u64; WORDS]>);
+
+// SAFETY: one hart uses it.
+unsafe impl Sync for Block {}
+
+static OWN: Block = Block(UnsafeCell::new([0; WORDS]));
+
+impl Block {
+    fn address(&self) -> u64 {
+        self.0.get().expose_provenance() as u64
+    }
+
+    fn fill(&self, value: u64) {
+        for place in 0..WORDS {
+            // SAFETY: within the block. The device reads it later.
+            unsafe { self.0.get().cast::<u64>().add(place).write_volatile(value) };
+        }
+    }
+
+    fn has(&self, value: u64) -> bool {
+        (0..WORDS).all(|place| {
+            // SAFETY: within the block. The device wrote it before.
+            unsafe { self.0.get().cast::<u64>().add(place).read_volatile() == value }
+        })
+    }
+}
+
+/// Runs one transfer. Returns whether it ended.
+fn transfer(device: u64, from: u64, to: u64, count: u32, command: u32) -> bool {
+    for (register, value) in [(SOURCE, from), (TARGET, to)] {
+        write(device + register, value as u32);
+        write(device + register + 4, (value >> 32) as u32);
+    }
+    write(device + COUNT, count);
+    write(device + COUNT + 4, 0);
+    write(device + COMMAND, command | START);
+    write(device + COMMAND + 4, 0);
+    let end = time() + LIMIT;
+    while time() < end {
+        if read(device + COMMAND) & START == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+fn to_memory(device: u64, address: u64, count: u32) -> bool {
+    transfer(device, BUFFER, address, count, TO_MEMORY)
+}
+
+fn from_memory(device: u64, address: u64) -> bool {
+    transfer(device, address, BUFFER, BYTES, 0)
+}
+
+/// Lets the device reach its own domain's memory, and then everything else. Returns the number of
+/// failures.
+pub(crate) fn run(orders: &Orders, addresses: &[u64]) -> usize {
+    let device = orders.device;
+    if device == 0 {
+        return 0;
+    }
+    write(orders.configuration + PCI_COMMAND, ACTIVE);
+    let mut failed = usize::from(!reaches_own(device));
+    failed += usize::from(reads_foreign(device, orders));
+    // The watcher looks for these.
+    OWN.fill(IDENTITY as u64);
+    let mut is_done = from_memory(device, OWN.address());
+    for address in addresses
+        .iter()
+        .chain([&watch::block_in(orders.foreign_memory)])
+    {
+        is_done &= to_memory(device, *address, 4);
+    }
+    // An INTx that the device's driver does not expect.
+    write(device + RAISE, 1);
+    if !is_done {
+        say(format_args!("FAIL: a transfer does not end"));
+    }
+    failed + usize::from(!is_done)
+}
+
+/// Returns whether the device copies within its domain's memory.
+fn reaches_own(device: u64) -> bool {
+    const SENT: u64 = 0x5e47;
+    OWN.fill(SENT);
+    let is_out = from_memory(device, OWN.address());
+    OWN.fill(0);
+    let reaches = is_out && to_memory(device, OWN.address(), BYTES) && OWN.has(SENT);
+    if !reaches {
+        say(format_args!(
+            "FAIL: the device does not reach its own domain"
+        ));
+    }
+    reaches
+}
+
+/// Returns whether the device reads the other domain's program, which is the same as this one's.
+fn reads_foreign(device: u64, orders: &Orders) -> bool {
+    const BEFORE: u64 = 0xbef0;
+    OWN.fill(BEFORE);
+    let is_set = from_memory(device, OWN.address());
+    let is_read = from_memory(device, orders.foreign_memory);
+    let is_back = to_memory(device, OWN.address(), BYTES);
+    let program = crate::start();
+    let is_same = (0..WORDS).all(|place| {
+        // SAFETY: within the block, and within the program.
+        unsafe {
+            let found = OWN.0.get().cast::<u64>().add(place).read_volatile();
+            found == program.add(place).read_volatile()
+        }
+    });
+    let leaks = !(is_set && is_read && is_back) || is_same;
+    if leaks {
+        say(format_args!("FAIL: the device reads another domain"));
+    }
+    leaks
+}
