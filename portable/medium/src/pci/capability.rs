@@ -16,7 +16,7 @@ pub(super) fn find(
     })
 }
 
-/// The offset of the first capability with a header that is wanted; `None` if there is none.
+/// The offset of the first capability with a header that is wanted; `None` if no header is.
 pub(super) fn find_where(
     config: &impl ConfigSpace,
     function: Function,

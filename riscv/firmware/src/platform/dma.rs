@@ -1,5 +1,5 @@
-//! DMA on a machine with domains: machine mode places the domains' PCI functions, and gives each
-//! one a context of the IOMMU, which maps its domain's memory and interrupt files to themselves.
+//! DMA on a machine with domains. Machine mode places the domains' PCI functions, and gives each one
+//! a context of the IOMMU. The context maps its domain's memory and interrupt files to themselves.
 //! All other functions are off, and have no context.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
