@@ -8,9 +8,8 @@ use dtoolkit::{Node, Property};
 pub const MAX_SEED: usize = 64;
 
 /// The console's path, without the options after its colon.
-pub(crate) fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
-    let path = root
-        .child("chosen")?
+pub(crate) fn stdout_name<'a>(root: FdtNode<'a>, chosen: Option<FdtNode<'a>>) -> Option<&'a str> {
+    let path = chosen?
         .property("stdout-path")?
         .value_as::<&'a str>()
         .ok()?;
@@ -25,8 +24,7 @@ pub(crate) fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
 }
 
 /// Reads the previous stage's random bytes, at most [`MAX_SEED`].
-pub(crate) fn read_seed(root: FdtNode<'_>) -> ArrayVec<u8, MAX_SEED> {
-    let chosen = root.child("chosen");
+pub(crate) fn read_seed(chosen: Option<FdtNode<'_>>) -> ArrayVec<u8, MAX_SEED> {
     let seed = chosen.and_then(|chosen| chosen.property("rng-seed"));
     let Some(seed) = seed else {
         return ArrayVec::new();

@@ -186,13 +186,15 @@ impl Machine {
 
     fn fill(&mut self, tree: &Fdt<'_>) -> Result<(), DescriptionError> {
         let root = tree.root();
-        self.seed = read_seed(root);
-        self.has_domains = partition::is_described(root);
+        // The search is slow, as the node lies at the end of most trees.
+        let chosen = root.child("chosen");
+        self.seed = read_seed(chosen);
+        self.has_domains = chosen.is_some_and(partition::is_described);
         self.starts_clear = is_any(root, &["riscv-virtio"]);
         let cpus = self.read_cpus(root);
         let memory = self.read_memory(root);
         let reserved = reserved::read(tree, &mut self.reserved);
-        let devices = self.visit_all(root, root, stdout_name(root), 0);
+        let devices = self.visit_all(root, root, stdout_name(root, chosen), 0);
         cpus.and(memory)?;
         reserved.and(devices)?;
         self.interrupts.link_domains()?;

@@ -313,13 +313,11 @@ impl DomainNode {
     }
 }
 
-/// Returns whether a tree describes a partition, good or bad. It costs a look at `/chosen`.
-pub(crate) fn is_described(root: FdtNode<'_>) -> bool {
+/// Returns whether `/chosen` describes a partition, good or bad.
+pub(crate) fn is_described(chosen: FdtNode<'_>) -> bool {
     let mut configs = Configs::default();
-    let found = root
-        .child("chosen")
-        .map(|chosen| configs.find(chosen, MAX_DEPTH));
-    configs.domains.is_some() || found.is_some_and(|found| found.is_err())
+    let found = configs.find(chosen, MAX_DEPTH);
+    configs.domains.is_some() || found.is_err()
 }
 
 /// The nodes below `/chosen` that describe a partition.
