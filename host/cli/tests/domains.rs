@@ -70,7 +70,7 @@ fn a_good_partition_is_shown_and_fenced() {
 fn the_exit_status_tells_what_cannot_be_fenced() {
     let world = with_tree(
         "<&critical_ram 0x3f>,",
-        "<&critical_ram 0x3f>, <&linux_uart 0x9>,",
+        "<&critical_ram 0x3f>, <&linux_uart 0x1b>,",
     );
     let check = world.run(&["domains", "check", "machine.dtb"]);
     assert_eq!(check.code, Some(1), "{check:#?}");

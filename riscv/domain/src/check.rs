@@ -18,6 +18,7 @@ use poorwill_memory::PhysRange;
 use crate::pmp::Pmp;
 
 pub use intx::{IntxLine, intx_line};
+pub(crate) use plan::Grant;
 pub use plan::entries_of;
 pub use unfenced::{Kept, Unfenced, Unseen};
 
@@ -59,6 +60,7 @@ pub fn findings(partition: &Partition, facts: &Facts<'_>, tell: &mut dyn FnMut(U
     controllers::look(partition, facts.machine, tell);
     dma::look(partition, facts, tell);
     intx::shared_sources(partition, facts, tell);
+    plan::permissions(partition, tell);
     if let Some(pmp) = facts.pmp {
         plan::look(partition, facts.closed, pmp, tell);
     }

@@ -5,6 +5,7 @@ use poorwill_devicetree::{DomainNode, MAX_SPANS, NodeName, Span, tree_place};
 use poorwill_memory::{MemoryMap, MemoryMapError, PhysRange};
 use thiserror::Error;
 
+use crate::check::Grant;
 use crate::domain::{Domain, MAX_DEVICES, NextStage, Rights, StageTree};
 use crate::fw_dynamic::{FwDynamic, TREE_GROWTH};
 use crate::harts::{HartSet, HartSetError};
@@ -22,24 +23,6 @@ pub enum DomainError {
     Memory {
         domain: NodeName,
         error: MemoryMapError,
-    },
-    #[error(
-        "domain {domain}: {start:#x} to {end:#x} needs permissions to read, write and execute, as it is memory"
-    )]
-    MemoryPermissions {
-        domain: NodeName,
-        start: u64,
-        /// The end of the range.
-        end: u64,
-    },
-    #[error(
-        "domain {domain}: {start:#x} to {end:#x} needs permissions to read and write, as it is registers"
-    )]
-    RegisterPermissions {
-        domain: NodeName,
-        start: u64,
-        /// The end of the range.
-        end: u64,
     },
     #[error("domain {domain}: its next stage at {address:#x} is not in its memory")]
     NextStage { domain: NodeName, address: u64 },
@@ -94,25 +77,21 @@ impl LoadedStage {
     }
 }
 
-/// Memory of a node's domain: what it may use of the machine's `memory`.
+/// Memory of a node's domain: what it may use of the machine's `memory`. Ranges with permissions
+/// that [`check`](crate::check::check) refuses are left out.
 ///
 /// # Errors
 ///
-/// [`DomainError::MemoryPermissions`].
+/// [`DomainError::Memory`].
 pub fn memory_of(
     node: &DomainNode,
     memory: &[PhysRange],
 ) -> Result<ArrayVec<PhysRange, MAX_SPANS>, DomainError> {
     let mut ranges = ArrayVec::new();
-    for span in node.spans().iter().filter(|span| !span.is_mmio) {
+    let spans = node.spans();
+    let is_memory = |span: &&Span| !span.is_mmio && Grant::of(span) == Some(Grant::All);
+    for span in spans.iter().filter(is_memory) {
         for range in memory.iter().filter_map(|all| common(all, &span.range)) {
-            if !has_all(span) {
-                return Err(DomainError::MemoryPermissions {
-                    domain: node.name,
-                    start: range.start,
-                    end: range.end,
-                });
-            }
             // The machine's ranges lie apart, so they cut a span only where memory ends.
             if ranges.try_push(range).is_err() {
                 return Err(DomainError::Memory {
@@ -144,7 +123,12 @@ impl Domain {
         let harts = harts.map_err(|error| DomainError::Harts { domain, error })?;
         let memory = MemoryMap::new(memory, holes);
         let memory = memory.map_err(|error| DomainError::Memory { domain, error })?;
-        let [devices, registers] = registers_of(node)?;
+        let [devices, registers] = [Grant::All, Grant::ReadWrite].map(|wanted| {
+            let spans = node.spans();
+            let registers = spans.iter().filter(|span| span.is_mmio);
+            let with_access = registers.filter(|span| Grant::of(span) == Some(wanted));
+            with_access.map(|span| span.range).collect()
+        });
         let made = Domain {
             harts,
             flash: ArrayVec::new(),
@@ -185,29 +169,7 @@ impl Domain {
     }
 }
 
-/// The registers of a node's domain: those where it may execute, and the others.
-fn registers_of(node: &DomainNode) -> Result<[ArrayVec<PhysRange, MAX_DEVICES>; 2], DomainError> {
-    let mut found = [ArrayVec::new(), ArrayVec::new()];
-    for span in node.spans().iter().filter(|span| span.is_mmio) {
-        let permissions = span.permissions;
-        if !permissions.reads() || !permissions.writes() {
-            return Err(DomainError::RegisterPermissions {
-                domain: node.name,
-                start: span.range.start,
-                end: span.range.end,
-            });
-        }
-        found[usize::from(!permissions.executes())].push(span.range);
-    }
-    Ok(found)
-}
-
 const _: () = assert!(MAX_SPANS <= MAX_DEVICES);
-
-fn has_all(span: &Span) -> bool {
-    let permissions = span.permissions;
-    permissions.reads() && permissions.writes() && permissions.executes()
-}
 
 /// The addresses in both ranges; `None` without such addresses.
 fn common(one: &PhysRange, other: &PhysRange) -> Option<PhysRange> {

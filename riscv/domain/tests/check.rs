@@ -104,7 +104,7 @@ fn with_region(base: u64, order: u32, bits: u32) -> String {
 fn addresses_of_two_domains_are_found() {
     let shared = changed(
         "<&critical_ram 0x3f>,",
-        "<&critical_ram 0x3f>, <&linux_uart 0x9>,",
+        "<&critical_ram 0x3f>, <&linux_uart 0x1b>,",
     );
     assert_eq!(
         told(&shared),
@@ -113,7 +113,7 @@ fn addresses_of_two_domains_are_found() {
         ]
     );
     // Neighbours with other permissions are one overlap.
-    let memory = with_region(0xc000_0000, 20, 0x9);
+    let memory = with_region(0xc000_0000, 20, 0x1b);
     let [overlap] = &told(&memory)[..] else {
         panic!("one overlap")
     };
@@ -226,6 +226,24 @@ fn interrupts_of_other_harts_are_found() {
         told(&none),
         ["hart 3 of domain critical has no S-level IMSIC file; domains need IMSICs"]
     );
+}
+
+/// A guest index has six bits, and hardware may add it to a hart's address.
+#[test]
+fn files_within_reach_of_a_guest_index_are_found() {
+    let moved = |pages: u64| {
+        let start = 0x2800_0000 + pages * 0x1000;
+        // The region covers both files, and is aligned.
+        told(&MACHINE.replace("0x29000000", &format!("{start:#x}")))
+    };
+    assert_eq!(
+        moved(64),
+        [
+            "the interrupt files of domains critical and linux at 0x28040000 and 0x28001000 are \
+             less than 64 pages apart, so an APLIC's guest index may reach over; move one node"
+        ]
+    );
+    assert_eq!(moved(66), [""; 0]);
 }
 
 #[test]
@@ -377,7 +395,7 @@ fn functions_of_two_domains_are_found() {
         space[0].starts_with("domain linux may access the configuration space of bus 2"),
         "{space:?}"
     );
-    let bar = told(&with_region(0x4000_0000, 12, 0x9));
+    let bar = told(&with_region(0x4000_0000, 12, 0x1b));
     assert!(
         bar.iter().any(
             |one| one.starts_with("domain linux may access 0x40000000, where function 00:02.0")
@@ -512,10 +530,34 @@ fn a_pmp_that_does_not_suffice_is_found() {
     assert!(small[0].contains("0x10002000 to 0x10002100"), "{small:?}");
     let code = told(&changed("<&critical_ram 0x3f>", "<&critical_ram 0x38>"));
     assert_eq!(code, [""; 0], "machine mode's bits do not count");
-    let code = told(&changed("<&critical_ram 0x3f>", "<&critical_ram 0x2d>"));
-    assert!(
-        code[0].starts_with("domain critical: no PMP plan has the permissions of 0xc0000000"),
-        "{code:?}"
+}
+
+/// The firmware starts no domain with other permissions, whatever its PMP.
+#[test]
+fn permissions_that_no_domain_can_have_are_found() {
+    for (from, to, start) in [
+        (
+            "<&critical_ram 0x3f>",
+            "<&critical_ram 0x2d>",
+            0xc000_0000_u64,
+        ),
+        ("<&critical_ram 0x3f>", "<&critical_ram 0x1b>", 0xc000_0000),
+        ("<&critical_ram 0x3f>", "<&critical_ram 0x9>", 0xc000_0000),
+        ("<&linux_uart 0x1b>", "<&linux_uart 0x9>", 0x1000_0000),
+        ("<&linux_uart 0x1b>", "<&linux_uart 0x2d>", 0x1000_0000),
+    ] {
+        with_facts(&changed(from, to), |partition, facts| {
+            facts.pmp = None;
+            let found = all(partition, facts);
+            let [Unfenced::Permissions { start: at, .. }] = found[..] else {
+                panic!("{to}: {found:?}")
+            };
+            assert_eq!(at, start, "{to}");
+        });
+    }
+    assert_eq!(
+        told(&changed("<&linux_uart 0x1b>", "<&linux_uart 0x3f>")),
+        [""; 0]
     );
 }
 

@@ -26,6 +26,9 @@ const DETACHED: u32 = 1;
 const LINE: u64 = 50_000;
 /// Hart numbers that fit a target.
 const NUMBERS: u32 = 1 << 14;
+/// Guest indexes that fit a target (AIA, 4.5.16), and their place.
+const GUESTS: u32 = 1 << 6;
+const GUEST_SHIFT: u32 = 12;
 
 /// Runs all attacks, and says how they end.
 pub(crate) fn run(orders: &Orders, addresses: &[u64]) {
@@ -141,7 +144,8 @@ fn calls(orders: &Orders) -> usize {
     failed
 }
 
-/// Sends messages to each hart number that an APLIC can name: on request, and by a source.
+/// Sends messages to each hart number that an APLIC can name: on request, and by a source, with
+/// guest indexes, too.
 fn interrupts(aplic: u64) {
     write(aplic + DOMAINCFG, ENABLED_MESSAGES);
     write(aplic + SOURCECFG, DETACHED);
@@ -150,8 +154,10 @@ fn interrupts(aplic: u64) {
         let message = number << 18 | IDENTITY as u32;
         write(aplic + GENMSI, message);
         while read(aplic + GENMSI) & BUSY != 0 {}
-        write(aplic + TARGET, message);
-        write(aplic + SETIPNUM, 1);
+        for guest in [0, number % GUESTS, GUESTS - 1] {
+            write(aplic + TARGET, message | guest << GUEST_SHIFT);
+            write(aplic + SETIPNUM, 1);
+        }
     }
 }
 

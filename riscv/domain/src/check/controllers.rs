@@ -1,6 +1,9 @@
 //! Interrupt controllers: a domain's messages must reach its own harts alone.
 
-use poorwill_devicetree::{Aplic, DomainNode, Hart, ImsicLayout, Machine, Partition};
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{
+    Aplic, DomainNode, Hart, ImsicLayout, MAX_PARTITION_HARTS, Machine, Partition,
+};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::map::first_access;
@@ -30,6 +33,9 @@ pub(super) fn look(partition: &Partition, machine: &Machine, tell: &mut dyn FnMu
     }
     for (domain, other) in ordered_pairs(partition) {
         foreign_files(domain, other, machine, tell);
+    }
+    for (domain, other) in pairs(partition) {
+        near_files(domain, other, machine, tell);
     }
 }
 
@@ -99,6 +105,39 @@ fn foreign_files(
                 domain: domain.name,
                 hart: *hart,
                 start,
+            });
+        }
+    }
+}
+
+/// Bytes of the files that a guest index of an APLIC's target can name (AIA, 4.5.16). The index is
+/// part of the hart's address if the hardware adds it and the tree has no guest files.
+const GUEST_INDEX_BYTES: u64 = 64 * PAGE_BYTES;
+
+/// Names the first two files of two domains that a guest index may confuse.
+fn near_files(
+    domain: &DomainNode,
+    other: &DomainNode,
+    machine: &Machine,
+    tell: &mut dyn FnMut(Unfenced),
+) {
+    let files = |domain: &DomainNode| {
+        let files = domain.harts.iter().map(|hart| file_of(machine, *hart));
+        files
+            .flatten()
+            .collect::<ArrayVec<u64, MAX_PARTITION_HARTS>>()
+    };
+    let theirs = files(other);
+    for file in files(domain) {
+        let mut near = theirs
+            .iter()
+            .filter(|their| file.abs_diff(**their) < GUEST_INDEX_BYTES);
+        if let Some(other_file) = near.next() {
+            return tell(Unfenced::NearImsic {
+                domain: domain.name,
+                other: other.name,
+                file,
+                other_file: *other_file,
             });
         }
     }

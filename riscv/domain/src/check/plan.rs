@@ -1,4 +1,4 @@
-//! The PMP plan that a domain's regions need.
+//! The PMP plan that a domain's regions need, and the permissions that a domain can have.
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{DomainNode, MAX_SPANS, Partition, Span};
@@ -6,6 +6,22 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::unfenced::Unfenced;
 use crate::pmp::{MAX_ENTRIES, PHYSICAL_ADDRESS_BITS, PlanError, Pmp, PmpPlan, Wanted};
+
+/// Names each range with permissions that the firmware cannot give.
+pub(super) fn permissions(partition: &Partition, tell: &mut dyn FnMut(Unfenced)) {
+    for domain in &partition.domains {
+        for span in domain
+            .spans()
+            .iter()
+            .filter(|span| Grant::of(span).is_none())
+        {
+            tell(Unfenced::Permissions {
+                domain: domain.name,
+                start: span.range.start,
+            });
+        }
+    }
+}
 
 /// Names each domain whose regions the PMP cannot enforce.
 pub(super) fn look(
@@ -15,14 +31,6 @@ pub(super) fn look(
     tell: &mut dyn FnMut(Unfenced),
 ) {
     for domain in &partition.domains {
-        let name = domain.name;
-        let spans = domain.spans();
-        for span in spans.iter().filter(|span| Access::of(span).is_none()) {
-            tell(Unfenced::Permissions {
-                domain: name,
-                start: span.range.start,
-            });
-        }
         let needed = entries_of(domain, closed, pmp);
         let error = match needed {
             Err(error) => Some(error),
@@ -34,29 +42,30 @@ pub(super) fn look(
         };
         if let Some(error) = error {
             tell(Unfenced::Plan {
-                domain: name,
+                domain: domain.name,
                 error,
             });
         }
     }
 }
 
-/// The access classes of a plan.
+/// What a domain may have of a range.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Read,
+pub(crate) enum Grant {
+    /// Registers, without instructions.
     ReadWrite,
+    /// Memory, or registers with instructions.
     All,
 }
 
-impl Access {
-    /// The class of a span; `None` if the plan has no such class.
-    fn of(span: &Span) -> Option<Self> {
+impl Grant {
+    /// The access to a span; `None` if no domain can have its permissions.
+    pub(crate) fn of(span: &Span) -> Option<Self> {
         let is = span.permissions;
-        match (is.reads(), is.writes(), is.executes()) {
-            (true, false, false) => Some(Access::Read),
-            (true, true, false) => Some(Access::ReadWrite),
-            (true, true, true) => Some(Access::All),
+        match (is.reads() && is.writes(), is.executes()) {
+            (true, true) => Some(Grant::All),
+            // The firmware gives the OS all of its memory for instructions.
+            (true, false) if span.is_mmio => Some(Grant::ReadWrite),
             _ => None,
         }
     }
@@ -85,15 +94,15 @@ pub fn entries_of(domain: &DomainNode, closed: &[PhysRange], pmp: Pmp) -> Result
         });
     }
     let of = |wanted| -> ArrayVec<PhysRange, MAX_SPANS> {
-        let spans = spans.iter().filter(|span| Access::of(span) == Some(wanted));
+        let spans = spans.iter().filter(|span| Grant::of(span) == Some(wanted));
         spans.filter_map(|span| physical(span.range)).collect()
     };
     let wanted = Wanted {
-        readable: &of(Access::Read),
+        readable: &[],
         closed,
         memory: &[],
-        devices: &of(Access::All),
-        registers: &of(Access::ReadWrite),
+        devices: &of(Grant::All),
+        registers: &of(Grant::ReadWrite),
     };
     let most = Pmp {
         entries: MAX_ENTRIES,

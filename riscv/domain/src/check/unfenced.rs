@@ -66,6 +66,16 @@ pub enum Unfenced {
         start: u64,
     },
     #[error(
+        "the interrupt files of domains {domain} and {other} at {file:#x} and {other_file:#x} are \
+         less than 64 pages apart, so an APLIC's guest index may reach over; move one node"
+    )]
+    NearImsic {
+        domain: NodeName,
+        other: NodeName,
+        file: u64,
+        other_file: u64,
+    },
+    #[error(
         "domain {domain} has the virtio-mmio device at {base:#x}, whose DMA no IOMMU checks; \
          use virtio-pci"
     )]
@@ -160,8 +170,8 @@ pub enum Unfenced {
     #[error("domain {domain}: {error}")]
     Plan { domain: NodeName, error: PlanError },
     #[error(
-        "domain {domain}: no PMP plan has the permissions of {start:#x}: use 0x3f for memory, \
-         0x1b for registers, or 0x9"
+        "domain {domain}: the permissions of {start:#x} are not supported; use 0x3f for memory, \
+         and 0x1b or 0x3f for registers"
     )]
     Permissions { domain: NodeName, start: u64 },
 }
@@ -180,6 +190,7 @@ impl Unfenced {
             Unfenced::SharedImsic { .. } => "shared-imsic",
             Unfenced::ForeignAplic { .. } => "foreign-aplic",
             Unfenced::ForeignFile { .. } => "foreign-file",
+            Unfenced::NearImsic { .. } => "near-imsic",
             Unfenced::VirtioMmio { .. } => "virtio-mmio",
             Unfenced::NoHost(_) => "no-host",
             Unfenced::SeveralHosts(_) => "several-hosts",
