@@ -83,6 +83,16 @@ const ROWS: &[Row] = &[
         ],
     ),
     (
+        "a domain without the UART floods the console",
+        [Role::Watch, Role::Flood],
+        &["side1: flood 1", "poorwill: domain side1: ", "intact: "],
+    ),
+    (
+        "the UART's owner floods the console",
+        [Role::Flood, Role::Watch],
+        &["flood 1", "poorwill: domain side0: ", "side1: intact: "],
+    ),
+    (
         "a domain ends, and the machine sleeps",
         [Role::Reset, Role::Master(500_000)],
         ENDED,

@@ -41,6 +41,8 @@ pub(crate) enum Role {
     /// Says which accesses fault.
     Probe,
     Idle,
+    /// Floods the console with lines of its own, and of the firmware.
+    Flood,
 }
 
 /// A timer that is never due in a test.
@@ -108,6 +110,7 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
         Role::ResetAmidSleep => (5, 0),
         Role::Probe => (6, 0),
         Role::Idle => (7, 0),
+        Role::Flood => (8, 0),
     };
     let head = [
         role,

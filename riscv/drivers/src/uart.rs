@@ -3,6 +3,7 @@
 use core::fmt;
 
 use poorwill_devicetree as devicetree;
+use poorwill_log::PrintedLine;
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -12,6 +13,9 @@ use crate::Registers;
 /// no clock yet for a timeout, and a stuck console must not stop the machine: its hart holds a lock
 /// that others wait for. At 115,200 baud 256 bytes take an eighth of these polls.
 const PATIENCE: u32 = 1_000_000;
+
+/// Maximum number of polls of a call that must not wait for the transmitter.
+pub const BRIEF_POLLS: u32 = 16;
 
 /// Registers by number (16550 data sheet, "Registers").
 mod register {
@@ -110,6 +114,17 @@ pub struct Uart<R> {
     /// The last byte was dropped, so the next call polls only once.
     is_stuck: bool,
     is_amid_line: bool,
+    /// The rest of a line that [`Uart::print_some`] has begun.
+    begun: PrintedLine,
+}
+
+/// The result of [`Uart::print_some`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Printed {
+    /// A byte was sent.
+    pub is_some: bool,
+    /// All lines are printed.
+    pub is_all: bool,
 }
 
 impl<R: Registers<u8> + Registers<u32>> Uart<R> {
@@ -121,6 +136,7 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
             is_wide: described.width == 4,
             is_stuck: false,
             is_amid_line: false,
+            begun: PrintedLine::new_const(),
         }
     }
 
@@ -152,6 +168,7 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
     /// [`Unsent`].
     pub fn send(&mut self, bytes: &[u8], goes_on: GoesOn<'_>) -> Result<(), Unsent> {
         let mut polls = self.polls();
+        (self.end_line(&mut polls, goes_on)).map_err(|end| end.after(0))?;
         for (sent, byte) in bytes.iter().enumerate() {
             let put = self.put(*byte, &mut polls, goes_on);
             put.map_err(|end| end.after(sent))?;
@@ -159,8 +176,82 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         Ok(())
     }
 
+    /// Prints lines of a domain without the UART. `next` moves the next line to an empty place, and
+    /// returns whether there is one. Polls the transmitter at most [`BRIEF_POLLS`] times, so a line
+    /// may take several calls. Other text ends the line first. While the divisor is open, or within
+    /// a line of another writer, it prints nothing.
+    pub fn print_some(
+        &mut self,
+        next: &mut dyn FnMut(&mut PrintedLine) -> bool,
+        goes_on: GoesOn<'_>,
+    ) -> Printed {
+        let mut polls = BRIEF_POLLS;
+        let mut printed = Printed {
+            is_some: false,
+            is_all: false,
+        };
+        loop {
+            if self.begun.is_empty() && self.is_amid_line {
+                return printed;
+            }
+            if self.begun.is_empty() && !next(&mut self.begun) {
+                printed.is_all = true;
+                return printed;
+            }
+            let mut sent = 0;
+            while let Some(byte) = self.begun.get(sent).copied() {
+                if !goes_on() || !self.put_briefly(byte, &mut polls) {
+                    break;
+                }
+                sent += 1;
+            }
+            self.begun.drain(..sent);
+            printed.is_some |= sent > 0;
+            if !self.begun.is_empty() {
+                return printed;
+            }
+        }
+    }
+
+    /// Ends a line that [`Self::print_some`] has begun.
+    fn end_line(&mut self, polls: &mut u32, goes_on: GoesOn<'_>) -> Result<(), End> {
+        while let Some(byte) = self.begun.first().copied() {
+            match self.put(byte, polls, goes_on) {
+                Ok(()) => drop(self.begun.remove(0)),
+                Err(End::Ended) => return Err(End::Ended),
+                // A stuck transmitter loses the line.
+                Err(End::Stuck) => {
+                    self.begun.clear();
+                    return Err(End::Stuck);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a byte if the transmitter accepts it within these polls, and the divisor is closed.
+    fn put_briefly(&mut self, byte: u8, polls: &mut u32) -> bool {
+        while *polls > 0 {
+            *polls -= 1;
+            if self.read(register::LSR) & line_status::TRANSMIT_EMPTY != 0 {
+                if self.read(register::LCR) & DIVISOR_OPEN != 0 {
+                    return false;
+                }
+                self.write(register::DATA, byte);
+                self.is_stuck = false;
+                self.is_amid_line = byte != b'\n';
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        false
+    }
+
     /// Writes text while `goes_on` returns true.
     pub fn text<'u>(&'u mut self, goes_on: GoesOn<'u>) -> Text<'u, R> {
+        let mut polls = self.polls();
+        // Without an end of that line the text has none, too.
+        _ = self.end_line(&mut polls, goes_on);
         Text {
             uart: self,
             goes_on,

@@ -30,6 +30,7 @@ extern "C" fn wait_for_start() -> ! {
         // At power-on the hart is stopped already, and may even have been started since.
         debug_assert!(!error.0.has_os(), "{error}");
     }
+    own.domain().print_all();
     let mut worker = Worker::new();
     let starting = loop {
         own.handle_ipi();

@@ -19,6 +19,7 @@ use crate::sbi;
 extern "C" fn handle_trap(frame: &mut TrapFrame) {
     irqs_off::begin();
     handle(frame);
+    sbi::console::print_waiting(this_hart(), &platform().time);
     if power_fail::noticed() {
         cut::stop(Some(frame));
     }
@@ -44,7 +45,7 @@ fn handle(frame: &mut TrapFrame) {
         OsTrap::Access => mediate::access_fault(frame, hart, hart.domain()),
         OsTrap::Exception => mediate::exception(frame, hart),
         OsTrap::DoubleTrap => end_os(frame, hart),
-        OsTrap::Unknown(interrupt) => disable(interrupt),
+        OsTrap::Unknown(interrupt) => disable(interrupt, hart),
     }
 }
 
@@ -65,14 +66,14 @@ fn end_os(frame: &TrapFrame, hart: ThisHart) -> ! {
 }
 
 /// Disables an interrupt without a handler in machine mode, on this hart.
-fn disable(interrupt: u32) {
+fn disable(interrupt: u32, hart: ThisHart) {
     let bit = 1_u64.checked_shl(interrupt).unwrap_or(0);
     // SAFETY: machine mode does not wait for this interrupt.
     unsafe { csr::clear::<{ csr::MIE }>(bit) };
-    say!(
+    (hart.domain()).say(format_args!(
         "hart {}: unknown interrupt {interrupt} is now off",
-        hart_id()
-    );
+        hart.id()
+    ));
 }
 
 /// Entry point from entry.S for interrupts of work in machine mode (`arch::interruptible`).

@@ -86,9 +86,23 @@ impl<A: TimerAccess> HartTimer<A> {
     }
 
     /// Passes an expired machine timer on to the OS as its own. The next deadline enables it again.
+    /// With Sstc the expired timer is [machine mode's](Self::set_machine_timer), and is stopped.
     pub fn forward(self) {
         self.0.enable_machine_timer(false);
-        self.0.set_supervisor_pending(true);
+        if self.0.has_sstc() {
+            self.stop_machine_timer();
+        } else {
+            self.0.set_supervisor_pending(true);
+        }
+    }
+
+    /// Interrupts the hart in machine mode once, at `deadline`. Does nothing if the machine timer
+    /// is missing, or serves the OS.
+    pub fn set_machine_timer(self, deadline: u64) {
+        if self.0.has_sstc() && self.0.has_machine_timer() {
+            self.0.set_mtimecmp(deadline);
+            self.0.enable_machine_timer(true);
+        }
     }
 
     /// Lets the hart rest until `until`, regardless of the OS's pending interrupts. A hart without

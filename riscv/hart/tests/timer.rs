@@ -150,6 +150,24 @@ fn a_timer_of_the_oss_own_is_left_to_it() {
 }
 
 #[test]
+fn a_timer_of_machine_mode_rings_once_and_leaves_the_os_alone() {
+    let model = model(true, true);
+    let timer = HartTimer::new(&model);
+    timer.set_machine_timer(500);
+    assert_eq!(model.mtimecmp.get(), 500);
+    assert_eq!(model.mie.get(), OS_ENABLED | MTI);
+    timer.forward();
+    assert_eq!((model.mie.get(), model.mip.get()), (OS_ENABLED, 0));
+    assert_eq!(model.mtimecmp.get(), NEVER);
+    // Without Sstc the timer is the OS's.
+    let model = self::model(false, true);
+    let timer = HartTimer::new(&model);
+    timer.set_supervisor_timer(900);
+    timer.set_machine_timer(500);
+    assert_eq!(model.mtimecmp.get(), 900);
+}
+
+#[test]
 fn a_hart_without_any_timer_sets_none() {
     let model = model(false, false);
     let timer = HartTimer::new(&model);

@@ -161,6 +161,29 @@ fn interrupts(aplic: u64) {
     }
 }
 
+/// Calls that each end in lines, as fast as they come.
+pub(crate) fn flood() {
+    for number in 0_u64.. {
+        say(format_args!("flood {number}"));
+        let answer = sbi_rt::system_suspend(Unknown, 0, 0);
+        if answer.error != RET_ERR_INVALID_PARAM {
+            return say(format_args!(
+                "FAIL: system_suspend answers {:#x}",
+                answer.error
+            ));
+        }
+    }
+}
+
+/// A reserved sleep type (SBI 3.0, table 13.2).
+struct Unknown;
+
+impl sbi_rt::SleepType for Unknown {
+    fn raw(&self) -> u32 {
+        0x77
+    }
+}
+
 /// Asks for a reset of the machine, without the right to it: this ends the domain.
 pub(crate) fn reset() {
     say(format_args!("asks for a reset"));

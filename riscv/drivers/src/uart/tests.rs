@@ -16,6 +16,7 @@ struct Model {
     slowness: u64,
     busy: Cell<u64>,
     looks: Cell<u64>,
+    line_control: Cell<u8>,
 }
 
 impl Model {
@@ -28,6 +29,7 @@ impl Model {
             slowness: 0,
             busy: Cell::new(0),
             looks: Cell::new(0),
+            line_control: Cell::new(3),
         }
     }
 
@@ -67,6 +69,7 @@ impl Model {
                 }
                 status
             }
+            register::LCR => self.line_control.get(),
             number => panic!("register {number} is the OS's"),
         }
     }
@@ -74,6 +77,11 @@ impl Model {
     fn put(&self, offset: u64, value: u8) {
         assert_eq!(self.number(offset), register::DATA, "settings are the OS's");
         assert_eq!(self.busy.get(), 0, "a byte is lost");
+        assert_eq!(
+            self.line_control.get() & DIVISOR_OPEN,
+            0,
+            "the divisor is changed"
+        );
         self.sent.borrow_mut().push(value);
         self.busy.set(self.slowness);
     }
@@ -325,4 +333,83 @@ fn a_line_that_is_said_ends_likewise_and_leaves_it_open() {
     assert!(!uart.is_amid_line());
     uart.send(b"$ ", ON).unwrap();
     assert!(uart.is_amid_line(), "an OS's prompt");
+}
+
+/// Lines of a domain without the UART.
+fn lines(text: &str) -> impl FnMut(&mut PrintedLine) -> bool {
+    let mut lines = poorwill_log::Lines::new();
+    assert_eq!(lines.take(text.as_bytes()), text.len());
+    move |into| lines.next("b", into)
+}
+
+#[test]
+fn a_call_of_a_domain_without_the_uart_polls_at_most_16_times() {
+    for slowness in [0, 1, 5, 100, u64::MAX] {
+        let model = Model {
+            slowness,
+            ..Model::new(1, 0)
+        };
+        let mut uart = model.uart();
+        let mut next = lines("one\ntwo\nthree, and a line that is longer than sixteen bytes\n");
+        let mut calls = 0;
+        loop {
+            let before = model.looks.get();
+            let printed = uart.print_some(&mut next, ON);
+            assert!(model.looks.get() - before <= 16, "at most 16 polls");
+            calls += 1;
+            if printed.is_all || calls == 10_000 {
+                break;
+            }
+        }
+        assert_eq!(calls < 10_000, slowness < u64::MAX);
+        if slowness < u64::MAX {
+            let all =
+                "b: one\r\nb: two\r\nb: three, and a line that is longer than sixteen bytes\r\n";
+            assert_eq!(*model.sent.borrow(), all.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn an_open_divisor_is_not_written() {
+    let model = Model::new(1, 0);
+    let mut uart = model.uart();
+    let mut next = lines("one\n");
+    model.line_control.set(3 | DIVISOR_OPEN);
+    let nothing = Printed {
+        is_some: false,
+        is_all: false,
+    };
+    assert_eq!(uart.print_some(&mut next, ON), nothing);
+    model.line_control.set(3);
+    let all = Printed {
+        is_some: true,
+        is_all: true,
+    };
+    assert_eq!(uart.print_some(&mut next, ON), all);
+    assert_eq!(*model.sent.borrow(), b"b: one\r\n");
+}
+
+#[test]
+fn other_text_ends_a_line_that_was_begun_and_lines_begin_no_other() {
+    let model = Model::new(1, 0);
+    let mut uart = model.uart();
+    let mut next = lines("a line that is longer than sixteen bytes\nlast\n");
+    uart.print_some(&mut next, ON);
+    assert_eq!(model.sent.borrow().len(), 16);
+    uart.text(ON).write_str("poorwill: text\n").unwrap();
+    uart.print_some(&mut next, ON);
+    uart.send(b"$ ", ON).unwrap();
+    let all = "b: a line that is longer than sixteen bytes\r\npoorwill: text\r\nb: last\r\n$ ";
+    assert_eq!(*model.sent.borrow(), all.as_bytes());
+    let mut next = lines("later\n");
+    assert!(
+        !uart.print_some(&mut next, ON).is_some,
+        "within the owner's line"
+    );
+    uart.send(b"\n", ON).unwrap();
+    assert!(uart.print_some(&mut next, ON).is_all);
+    // Without power nothing begins.
+    let mut next = lines("late\n");
+    assert!(!uart.print_some(&mut next, &|| false).is_some);
 }

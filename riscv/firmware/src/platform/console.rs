@@ -3,11 +3,10 @@
 use core::borrow::Borrow;
 use core::fmt::{self, Write};
 
-use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
-use poorwill_drivers::uart::{LineEvents, Uart, UartState, Unsent};
-use poorwill_log::Log;
+use poorwill_drivers::uart::{LineEvents, Printed, Uart, UartState, Unsent};
+use poorwill_log::{Log, PrintedLine};
 use poorwill_sleep::NotKept;
 use spin::Mutex;
 
@@ -61,69 +60,15 @@ pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
         .map_or(Ok(()), |uart| uart.send(bytes, &power_is_good))
 }
 
-/// Maximum bytes of a domain's text that waits for the console.
-const WAITING_BYTES: usize = 512;
-
-/// Text of a domain without the console's UART: its lines are printed under its name while no other
-/// hart prints. The domain never waits for the console.
-#[derive(Debug)]
-pub(crate) struct Lines {
-    text: ArrayVec<u8, WAITING_BYTES>,
-    /// Bytes that found no room since the last line was printed.
-    dropped: u32,
-}
-
-impl Lines {
-    pub(crate) const fn new() -> Self {
-        Lines {
-            text: ArrayVec::new_const(),
-            dropped: 0,
-        }
-    }
-
-    /// Takes the bytes of the domain with this name, and prints its whole lines if the console is
-    /// free.
-    pub(crate) fn take(&mut self, bytes: &[u8], name: &str) {
-        for byte in bytes {
-            let is_taken = self.text.try_push(*byte).is_ok();
-            self.dropped = self.dropped.saturating_add(u32::from(!is_taken));
-        }
-        let whole = self.whole();
-        let Some(mut console) = CONSOLE.try_lock().filter(|_| whole > 0) else {
-            return;
-        };
-        if let Some(uart) = console.as_mut().filter(|uart| !uart.is_amid_line()) {
-            // A stuck console loses the rest, as it does of the firmware's own lines.
-            let mut out = uart.text(&power_is_good);
-            self.print(whole, name, &mut out).unwrap_or_default();
-            self.text.drain(..whole);
-            self.dropped = 0;
-        }
-    }
-
-    /// Bytes of whole lines. A line that fills the room is printed without its end.
-    fn whole(&self) -> usize {
-        let end = self.text.iter().rposition(|byte| *byte == b'\n');
-        match end {
-            Some(end) => end + 1,
-            None if self.text.is_full() => self.text.len(),
-            None => 0,
-        }
-    }
-
-    /// Prints the lines in the first bytes, and the number of dropped bytes.
-    fn print(&self, bytes: usize, name: &str, out: &mut impl Write) -> fmt::Result {
-        for line in self.text[..bytes].split_inclusive(|byte| *byte == b'\n') {
-            write!(out, "{name}: ")?;
-            for part in line.trim_ascii_end().utf8_chunks() {
-                out.write_str(part.valid())?;
-            }
-            out.write_str("\n")?;
-        }
-        match self.dropped {
-            0 => Ok(()),
-            dropped => writeln!(out, "{name}: ({dropped} bytes dropped)"),
-        }
+/// Prints lines of a domain without the console's UART, if the console is free; see
+/// [`Uart::print_some`].
+pub(super) fn print_some(next: &mut dyn FnMut(&mut PrintedLine) -> bool) -> Printed {
+    match CONSOLE.try_lock().as_deref_mut() {
+        Some(Some(uart)) => uart.print_some(next, &power_is_good),
+        _ => Printed {
+            is_some: false,
+            is_all: false,
+        },
     }
 }
 
@@ -191,9 +136,14 @@ pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
     true
 }
 
+/// Writes a line to the log.
+pub(super) fn log(line: fmt::Arguments<'_>) {
+    with_log(|log| log.add(super::milliseconds(), line));
+}
+
 /// Writes a line to the log and the console; see [`say!`].
 pub(crate) fn line(line: fmt::Arguments<'_>) {
-    with_log(|log| log.add(super::milliseconds(), line));
+    log(line);
     write(format_args!("poorwill: {line}\n"));
 }
 

@@ -1,7 +1,9 @@
 //! The domains of the machine. Without a partition there is one, which has all resources that
 //! machine mode does not keep, and all rights.
 
+use core::fmt::{self, Write};
 use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{DomainNode, MAX_DOMAINS, Machine, NodeName, Uart, tree_place};
@@ -9,10 +11,12 @@ use poorwill_domain::pmp::{PHYSICAL_ADDRESS_BITS, PmpPlan};
 use poorwill_domain::{
     Domain, DomainCell, HartSet, HartSetError, NextStage, Rights, StageTree, TREE_GROWTH,
 };
+use poorwill_drivers::uart::Printed;
+use poorwill_log::{LineBudget, Lines};
 use poorwill_memory::{MemoryMap, PhysRange};
 use spin::{Mutex, Once};
 
-use super::console::Lines;
+use super::console;
 use crate::remote_fence::Fences;
 
 /// A domain, with the state that the firmware needs while it runs.
@@ -28,12 +32,34 @@ pub(crate) struct LiveDomain {
     pub(crate) boot_hart: u64,
     /// It has the console's UART.
     pub(crate) has_console: bool,
-    /// Text that waits for the console, of a domain without the UART.
-    pub(crate) lines: Mutex<Lines>,
+    /// Text of a domain without the UART, which waits for the console.
+    text: Mutex<Waiting>,
+    /// A part of the text is not printed yet.
+    has_text: AtomicBool,
+    /// The firmware's lines that the domain may cause.
+    budget: Mutex<LineBudget>,
     /// The fences that its harts request of each other.
     pub(crate) fences: Fences,
     /// The PMP plan of its harts; unset on a machine that cannot be protected.
     pub(super) plan: Once<PmpPlan>,
+}
+
+/// Text that waits for the console.
+#[derive(Debug)]
+struct Waiting {
+    /// The domain's own.
+    own: Lines,
+    /// The firmware's, about the domain.
+    firmware: Lines,
+}
+
+impl Waiting {
+    const fn new() -> Self {
+        Waiting {
+            own: Lines::new(),
+            firmware: Lines::new(),
+        }
+    }
 }
 
 impl LiveDomain {
@@ -51,14 +77,82 @@ impl LiveDomain {
             domain,
             has_console,
             state: DomainCell::new(),
-            lines: Mutex::new(Lines::new()),
+            text: Mutex::new(Waiting::new()),
+            has_text: AtomicBool::new(false),
+            budget: Mutex::new(LineBudget::new()),
             fences: Fences::new(),
             plan: Once::new(),
         }
     }
 }
 
+/// Output of a domain. A domain without the UART never waits for the console, and no other domain's
+/// hart prints its text.
 impl LiveDomain {
+    /// Takes text of a domain without the UART; returns the number of bytes taken or dropped, at
+    /// least one.
+    pub(crate) fn take_text(&self, bytes: &[u8]) -> usize {
+        let taken = self.text.lock().own.take(bytes);
+        self.has_text.store(true, Ordering::Relaxed);
+        taken
+    }
+
+    /// Writes a line that a call of the domain causes to the log and the console. Calls may be
+    /// endless, so the lines of a second are bounded if there are other domains.
+    pub(crate) fn say(&self, line: fmt::Arguments<'_>) {
+        if self.name.is_empty() {
+            return console::line(line);
+        }
+        let Some(left_out) = self.budget.lock().ask(super::milliseconds()) else {
+            return;
+        };
+        if left_out > 0 {
+            let name = &self.name;
+            self.write(format_args!("domain {name}: {left_out} lines left out"));
+        }
+        self.write(line);
+    }
+
+    fn write(&self, line: fmt::Arguments<'_>) {
+        if self.has_console {
+            return console::line(line);
+        }
+        console::log(line);
+        // A line without room is dropped and counted.
+        (writeln!(self.text.lock().firmware, "{line}")).unwrap_or_default();
+        self.has_text.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a part of the domain's text is not printed yet.
+    pub(crate) fn has_text(&self) -> bool {
+        self.has_text.load(Ordering::Relaxed)
+    }
+
+    /// Prints some of the domain's text, without a wait; see [`console::print_some`].
+    pub(crate) fn print_some(&self) -> Printed {
+        let mut text = self.text.lock();
+        let Waiting { own, firmware } = &mut *text;
+        let printed = console::print_some(&mut |line| {
+            firmware.next("poorwill", line) || own.next(&self.name, line)
+        });
+        if printed.is_all {
+            self.has_text.store(false, Ordering::Relaxed);
+        }
+        printed
+    }
+
+    /// Prints the domain's text, for a hart without other work. Text that a busy console does not
+    /// accept still waits after it.
+    pub(crate) fn print_all(&self) {
+        let mut failures = 0;
+        while self.has_text() && failures < PRINT_FAILURES {
+            failures = match self.print_some().is_some {
+                true => 0,
+                false => failures + 1,
+            };
+        }
+    }
+
     /// Registers that the domain's OS runs from here on: the caller starts it.
     ///
     /// # Panics
@@ -76,6 +170,10 @@ impl Deref for LiveDomain {
         &self.domain
     }
 }
+
+/// Attempts without a printed byte after which a hart leaves text waiting. At 115,200 baud a byte
+/// takes fewer.
+const PRINT_FAILURES: u32 = 1000;
 
 /// The domains, from the first place on. Each is made in its place, as copies take time.
 static DOMAINS: [Once<LiveDomain>; MAX_DOMAINS] = [const { Once::new() }; MAX_DOMAINS];

@@ -1,12 +1,13 @@
 //! DBCN (SBI 3.0, chapter 12).
 
-use poorwill_arch::interruptible;
+use poorwill_arch::{Time, interruptible};
 use poorwill_domain::{ClaimError, ClaimedBytes};
 use poorwill_drivers::uart::Unsent;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::dbcn::{CONSOLE_READ, CONSOLE_WRITE, CONSOLE_WRITE_BYTE};
 
 use super::Call;
+use crate::hart::ThisHart;
 use crate::platform::console;
 use crate::platform::domain::LiveDomain;
 
@@ -35,7 +36,7 @@ pub(super) fn call(call: Call) -> SbiRet {
 
 pub(super) fn write_byte(word: usize, domain: &LiveDomain) -> SbiRet {
     match send(&[word.to_le_bytes()[0]], domain) {
-        Ok(()) => SbiRet::success(0),
+        Ok(_) => SbiRet::success(0),
         // DBCN has no more specific error for an unsent byte.
         Err(_) => SbiRet::failed(),
     }
@@ -69,7 +70,7 @@ fn write(from: ClaimedBytes, domain: &LiveDomain) -> Result<usize, Unsent> {
     unsafe { source.copy_to_nonoverlapping(bytes.as_mut_ptr(), length) };
     match send(&bytes[..length], domain) {
         Err(Unsent::Stuck { sent: sent @ 1.. } | Unsent::Ended { sent }) => Ok(sent),
-        sent => sent.map(|()| length),
+        sent => sent,
     }
 }
 
@@ -86,11 +87,30 @@ fn read(to: ClaimedBytes, domain: &LiveDomain) -> Result<usize, Unsent> {
     Ok(received)
 }
 
-/// Sends a domain's bytes: to the UART if it has it, else to its [lines](console::Lines).
-fn send(bytes: &[u8], domain: &LiveDomain) -> Result<(), Unsent> {
+/// Sends a domain's bytes to the UART if it has it; else the bytes wait for the console, and
+/// [`print_waiting`] prints them.
+fn send(bytes: &[u8], domain: &LiveDomain) -> Result<usize, Unsent> {
     if domain.has_console {
-        return console::send(bytes);
+        return console::send(bytes).map(|()| bytes.len());
     }
-    domain.lines.lock().take(bytes, &domain.name);
-    Ok(())
+    Ok(domain.take_text(bytes))
+}
+
+/// Milliseconds until the next attempt to print: after progress, and without it.
+const PRINT_AGAIN_MS: [u64; 2] = [1, 20];
+
+/// Prints some of the text of the hart's domain, if any waits, at the end of each of its traps. The
+/// hart's machine timer interrupts it for the rest.
+pub(crate) fn print_waiting(hart: ThisHart, time: &Time) {
+    let domain = hart.domain();
+    if !domain.has_text() {
+        return;
+    }
+    let printed = domain.print_some();
+    if !printed.is_all {
+        let [soon, later] = PRINT_AGAIN_MS;
+        let ms = if printed.is_some { soon } else { later };
+        let due = time.ticks().saturating_add(time.ticks_in(ms * 1_000_000));
+        hart.timer().set_machine_timer(due);
+    }
 }

@@ -5,7 +5,7 @@
 //! implementation ID that BASE reports.
 
 mod base;
-mod console;
+pub(crate) mod console;
 mod hsm;
 mod ipi;
 mod legacy;

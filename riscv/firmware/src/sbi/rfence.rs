@@ -11,7 +11,6 @@ use sbi_spec::rfnc::{
 
 use super::{Call, Caller};
 use crate::hart::Hart;
-use crate::platform::console::say;
 use crate::remote_fence::Fence;
 
 /// Time after which a hart without an answer is reported. A virtual machine's harts may pause for a
@@ -97,7 +96,7 @@ fn wait_for(hart: &Hart, time: &Time) {
             core::hint::spin_loop();
         }
         if time.milliseconds_since(began) > PATIENCE_MS {
-            say!("hart {} does not answer a fence", hart.id());
+            (hart.domain()).say(format_args!("hart {} does not answer a fence", hart.id()));
             began = time.ticks();
         }
     }

@@ -6,6 +6,7 @@ use poorwill_memory::EntryPoint;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
+use super::console::print_waiting;
 use super::{Call, Caller};
 use crate::cut;
 use crate::domain_state::{DomainStopped, NotParked};
@@ -36,14 +37,16 @@ pub(super) fn call(call: Call) -> SbiRet {
 fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
     let Caller { hart, domain, .. } = caller;
     if kind != SUSPEND_TO_RAM {
-        say!("sleep refused: unknown sleep type {kind:#x}");
+        domain.say(format_args!("sleep refused: unknown sleep type {kind:#x}"));
         // Reserved or platform-specific; Poorwill defines none.
         return SbiRet::invalid_param();
     }
     let address = match domain.executable(address) {
         Ok(address) => address.get(),
         Err(error) => {
-            say!("sleep refused: the OS may not execute at the resume address {address:#x}");
+            domain.say(format_args!(
+                "sleep refused: the OS may not execute at the resume address {address:#x}"
+            ));
             return super::refusal(error);
         }
     };
@@ -54,8 +57,11 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
         (false, Err(error)) => unreachable!("a lone domain has all rights: {error}"),
     };
     match slept {
-        // SAFETY: the address was checked, and this hart's call chain ends here.
-        Ok(()) => unsafe { cut::enter_or_stop(hart, EntryPoint { address, argument }) },
+        Ok(()) => {
+            print_waiting(hart, caller.time);
+            // SAFETY: the address was checked, and this hart's call chain ends here.
+            unsafe { cut::enter_or_stop(hart, EntryPoint { address, argument }) }
+        }
         Err(answer) => answer,
     }
 }
@@ -79,7 +85,7 @@ fn sleep_alone(caller: Caller, vector: EntryPoint) -> Result<(), SbiRet> {
 /// comes at once.
 fn sleep_as_master(caller: Caller) -> Result<(), SbiRet> {
     let refused = |refused: sleep::Refused| {
-        refused.say();
+        refused.say_to(caller.domain);
         SbiRet::denied()
     };
     sleep::may_sleep(caller.domain).map_err(refused)?;
@@ -114,7 +120,7 @@ fn stop_domain(caller: Caller) -> Result<DomainStopped<'static>, SbiRet> {
     };
     // SAFETY: the wait holds nothing that the OS's timer needs.
     unsafe { interruptible(0, wait) }.map_err(|error| {
-        say!("sleep refused: {error}");
+        domain.say(format_args!("sleep refused: {error}"));
         SbiRet::denied()
     })
 }

@@ -49,9 +49,9 @@ impl fmt::Display for Refused {
 impl Refused {
     /// Reports the refusal on the console, unless it was the last answer, too: the master may ask
     /// in each of its periods.
-    pub(crate) fn say(self) {
+    pub(crate) fn say_to(self, master: &LiveDomain) {
         if REFUSED_FOR.swap(self.0.index, Ordering::Relaxed) != self.0.index {
-            say!("sleep refused: {self}");
+            master.say(format_args!("sleep refused: {self}"));
         }
     }
 }
@@ -84,7 +84,8 @@ pub(crate) fn may_sleep(master: &LiveDomain) -> Result<(), Refused> {
 pub(crate) fn park(hart: ThisHart, stopped: &DomainStopped<'static>) {
     let domain = stopped.domain();
     let time = &platform().time;
-    say!("{}", Event::Parks(&domain.name));
+    domain.say(format_args!("{}", Event::Parks(&domain.name)));
+    domain.print_all();
     let began = time.ticks();
     let Some(source) = rest(hart, domain) else {
         return woken(domain);
@@ -92,15 +93,13 @@ pub(crate) fn park(hart: ThisHart, stopped: &DomainStopped<'static>) {
     let ended = time.ticks();
     let slept_ms = time.milliseconds_in(ended.saturating_sub(began));
     report::tell(domain, &Startup::Ram { source, slept_ms });
-    say!(
-        "{}",
-        Event::Unparked {
-            domain: &domain.name,
-            by: source,
-            slept_ms,
-            us: time.microseconds_in(time.ticks().saturating_sub(ended)),
-        }
-    );
+    let event = Event::Unparked {
+        domain: &domain.name,
+        by: source,
+        slept_ms,
+        us: time.microseconds_in(time.ticks().saturating_sub(ended)),
+    };
+    domain.say(format_args!("{event}"));
     report::tell_log(domain);
 }
 
