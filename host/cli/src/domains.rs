@@ -9,6 +9,7 @@ use poorwill_devicetree::{
 };
 use poorwill_domain::check::{Facts, Unfenced, Unseen, findings, unseen};
 use poorwill_domain::pmp::Pmp;
+use poorwill_medium::pci::Function;
 use poorwill_memory::PhysRange;
 use serde_json::{Value, json};
 
@@ -28,11 +29,13 @@ pub(crate) struct Tree {
 
 /// Facts that a tree does not state.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Assumed {
+pub(crate) struct Assumed<'a> {
     /// PMP entries of each hart.
     pub(crate) pmp_entries: Option<usize>,
     /// Address of the firmware's first range.
     pub(crate) firmware_at: u64,
+    /// NVMe controllers with a sleep area; `None`: not known.
+    pub(crate) sleep_disks: Option<&'a [Function]>,
 }
 
 /// The result of a check.
@@ -65,7 +68,7 @@ impl Tree {
     }
 
     /// Checks whether the domains can be fenced from each other.
-    pub(crate) fn check(&self, assumed: Assumed) -> Verdict {
+    pub(crate) fn check(&self, assumed: Assumed<'_>) -> Verdict {
         let pmp = assumed.pmp_entries.map(|entries| Pmp {
             entries,
             granularity_bits: GRANULARITY_BITS,
@@ -76,7 +79,7 @@ impl Tree {
             firmware: &[PhysRange::new(assumed.firmware_at, FIRMWARE_BYTES)],
             closed: &[],
             pmp,
-            sleep_disks: None,
+            sleep_disks: assumed.sleep_disks,
         };
         let mut all = Vec::new();
         findings(&self.partition, &facts, &mut |finding| all.push(finding));

@@ -38,6 +38,25 @@ fn a_qemu_that_is_too_old_or_none() {
 }
 
 #[test]
+fn domains_that_cannot_be_described() {
+    let world = World::with_qemu("exit 0");
+    let run = |text: &str| {
+        fs::write(world.path("machine.toml"), text).unwrap();
+        world.run(&["run", "--domains", "machine.toml"])
+    };
+    run("memory = \"1G\"\nharts = 2\nmemry = 1\n")
+        .refuses(1, &["machine.toml", "line 3", "unknown field `memry`"]);
+    run("memory = \"1G\"\n[[domain]]\nname = \"a\"\nwake_order = 1\nkernel = \"k\"\n")
+        .refuses(1, &["2 to 4 domains"]);
+    world
+        .run(&["run", "--domains", "absent.toml"])
+        .refuses(1, &["absent.toml", "No such file"]);
+    world
+        .run(&["run", "--domains", "machine.toml", "--tiny"])
+        .refuses(2, &["cannot be used with"]);
+}
+
+#[test]
 fn no_firmware_no_guest_no_kernel() {
     let world = World::with_qemu("exit 0");
     world

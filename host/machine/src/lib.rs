@@ -17,6 +17,7 @@ pub mod console;
 mod cpu_time;
 pub mod cut;
 pub mod disk;
+pub mod domains;
 pub mod firmware;
 pub mod flash;
 pub mod interactive;

@@ -56,8 +56,17 @@ pub fn power_fail(interrupts: Interrupts, hold_up_us: u32, cache_bytes: usize) -
 
 /// Writes the device tree of the machine to `file`: QEMU's own, with the nodes in `source`.
 pub fn write(machine: &Machine, qemu: &Qemu, source: &str, file: &Path) -> Result<(), TreeError> {
+    write_with(&of_machine(machine, qemu, file)?, source, file)
+}
+
+/// The source of the tree that QEMU makes for the machine. `file` is overwritten.
+pub(crate) fn of_machine(machine: &Machine, qemu: &Qemu, file: &Path) -> Result<String, TreeError> {
     let plain = compile("dtb", "dts", &ask(machine, qemu, file)?)?;
-    let plain = String::from_utf8_lossy(&plain);
+    Ok(String::from_utf8_lossy(&plain).into_owned())
+}
+
+/// Writes to `file` the tree with the source `plain`, and with the nodes in `source`.
+pub(crate) fn write_with(plain: &str, source: &str, file: &Path) -> Result<(), TreeError> {
     let (version, nodes) = plain.split_once(VERSION).ok_or(TreeError::NoTree)?;
     let (block, added): (Vec<_>, Vec<_>) =
         (source.lines()).partition(|line| line.trim_start().starts_with(RESERVATION));

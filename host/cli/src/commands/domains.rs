@@ -74,6 +74,7 @@ impl Check {
         let verdict = Tree::read(&self.show.tree)?.check(Assumed {
             pmp_entries: self.pmp_entries,
             firmware_at: self.firmware_at,
+            sleep_disks: None,
         });
         match self.show.json {
             true => println!("{}", serde_json::to_string_pretty(&verdict.value())?),

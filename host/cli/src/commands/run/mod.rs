@@ -1,5 +1,6 @@
 //! `poorwill run`: starts a machine on the terminal, or wakes it.
 
+mod domains;
 mod power;
 
 use std::ffi::OsString;
@@ -39,6 +40,7 @@ Examples:
   poorwill run --disk machine.disk --flash machine.flash
   poorwill run --kernel u-boot.bin --disk machine.disk
   poorwill run -- -nic user,model=virtio-net-pci   with network
+  poorwill run --domains machine.toml              a machine with domains
   poorwill run --tiny --cut --ram machine.ram      with persistent memory; in another terminal:
   poorwill psu fail machine.ram                    let its power fail
 
@@ -48,6 +50,9 @@ pub(crate) struct Run {
     /// It sleeps with `echo mem > /sys/power/state`
     #[arg(long, conflicts_with_all = ["kernel", "initrd", "interrupts"])]
     tiny: bool,
+    /// Run the machine with domains that this file describes (docs/domains.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tiny", "disk", "flash", "extra_disk", "kernel", "initrd", "append", "memory", "harts", "interrupts", "cut", "qemu_arguments"])]
+    domains: Option<PathBuf>,
     /// Disk with the partitions `root` and `sleep`: a raw file or a block device [default: your own
     /// machine's]
     #[arg(long, value_name = "FILE")]
@@ -88,6 +93,10 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        if let Some(file) = &self.domains {
+            let firmware = self.firmware.clone().map_or_else(paths::firmware, Ok)?;
+            return domains::run(file, &firmware);
+        }
         let qemu = Qemu::find()?;
         let machine = self.machine()?;
         for disk in &machine.disks {

@@ -1,0 +1,184 @@
+//! PCI functions of domains: QEMU's arguments, and the property `poorwill,functions`.
+
+use std::fmt::Write;
+
+use super::{DomainOnQemu, number};
+
+/// The most functions of a Linux: their slots share a wired source.
+pub(super) const MAX: usize = 7;
+
+/// The window of each Linux's bridge: 256 MiB of memory on the bus, which the CPU reaches at the
+/// same addresses.
+const WINDOWS: u64 = 0x5000_0000;
+pub(super) const WINDOW_BYTES: u64 = 0x1000_0000;
+
+/// Bytes of the window for each function.
+const FUNCTION_BYTES: u64 = 1 << 20;
+
+/// The host bridge's window of I/O ports, and the critical guest's page there.
+const PORTS: u64 = 0x300_0000;
+const PAGE_OF_PORTS: u64 = 0x1000;
+/// Registers that the CPU reaches of the critical guest's functions.
+pub(super) const CRITICAL_PORTS: u64 = PORTS + PAGE_OF_PORTS;
+
+/// Slots of the critical guest's functions on the first bus.
+const CAN_SLOT: u32 = 4;
+const SERIAL_SLOT: u32 = 5;
+
+/// A register of addresses: its offset, its kind (2 and 3: memory of 32 and of 64 bits), its
+/// length, and whether it may be prefetched.
+type Bar = (u32, u32, u64, bool);
+
+const NVME: &[Bar] = &[(0x10, 3, 0x4000, false)];
+const VIRTIO: &[Bar] = &[(0x20, 3, 0x4000, true), (0x14, 2, 0x1000, false)];
+
+/// The bus of a Linux's bridge. The bridge is in the slot with the same number.
+pub(super) fn bus(socket: usize) -> u32 {
+    number(socket) + 1
+}
+
+/// First address of the window of a Linux's bridge.
+pub(super) fn window(socket: usize) -> u64 {
+    WINDOWS + WINDOW_BYTES * socket as u64
+}
+
+/// The slots behind a bridge whose wired interrupts come to one source.
+fn slot(index: usize) -> u32 {
+    1 + 4 * number(index)
+}
+
+/// Bus and slot of a Linux's function.
+pub(super) fn place(socket: usize, index: usize) -> (u32, u32) {
+    (bus(socket), slot(index))
+}
+
+/// Registers of Linux's functions, by index.
+fn linux(domain: &DomainOnQemu) -> Vec<&'static [Bar]> {
+    let network = domain.network.iter().map(|_| VIRTIO);
+    domain.disks.iter().map(|_| NVME).chain(network).collect()
+}
+
+/// QEMU's arguments for a domain's functions.
+pub(super) fn arguments(socket: usize, domain: &DomainOnQemu) -> Vec<(&'static str, String)> {
+    let mut list = Vec::new();
+    if domain.critical.is_some() {
+        let line = domain
+            .trigger
+            .as_ref()
+            .map_or("null,id=trigger".into(), |path| {
+                format!(
+                    "socket,id=trigger,path={},server=on,wait=off",
+                    path.display()
+                )
+            });
+        list.push(("-object", "can-bus,id=can".into()));
+        list.push(("-device", format!("kvaser_pci,canbus=can,addr={CAN_SLOT}")));
+        list.push(("-chardev", line));
+        list.push((
+            "-device",
+            format!("pci-serial,chardev=trigger,addr={SERIAL_SLOT}"),
+        ));
+        return list;
+    }
+    if linux(domain).is_empty() {
+        return list;
+    }
+    let bus = bus(socket);
+    list.push((
+        "-device",
+        format!("pci-bridge,id=bridge{bus},chassis_nr={bus},addr={bus}"),
+    ));
+    let mut slots = (0..).map(slot);
+    let mut place = || {
+        format!(
+            "bus=bridge{bus},addr={:#x}",
+            slots.next().unwrap_or_default()
+        )
+    };
+    for (index, disk) in domain.disks.iter().enumerate() {
+        let (id, file) = (format!("disk{socket}-{index}"), disk.display());
+        list.push(("-drive", format!("if=none,id={id},format=raw,file={file}")));
+        list.push((
+            "-device",
+            format!("nvme,serial={id},drive={id},{}", place()),
+        ));
+    }
+    if let Some(options) = &domain.network {
+        let id = format!("network{socket}");
+        let comma = if options.is_empty() { "" } else { "," };
+        list.push(("-netdev", format!("user,id={id}{comma}{options}")));
+        let fenced = "iommu_platform=on,disable-legacy=on,romfile=";
+        list.push((
+            "-device",
+            format!("virtio-net-pci,netdev={id},{fenced},{}", place()),
+        ));
+    }
+    list
+}
+
+/// The property `poorwill,functions`; empty without functions.
+pub(super) fn property(socket: usize, domain: &DomainOnQemu) -> String {
+    let mut entries = Vec::new();
+    if domain.critical.is_some() {
+        for (slot, register, offset, length) in [
+            (CAN_SLOT, 0x10, 0, 0x80),
+            (CAN_SLOT, 0x14, 0x80, 0x80),
+            (CAN_SLOT, 0x18, 0x100, 8),
+            (SERIAL_SLOT, 0x10, 0x108, 8),
+        ] {
+            let first = 1 << 24 | slot << 11 | register;
+            entries.push(format!(
+                "<{first:#x} 0 {:#x} 0 {length:#x}>",
+                PAGE_OF_PORTS + offset
+            ));
+        }
+    } else if !linux(domain).is_empty() {
+        let (bus, window) = (bus(socket), window(socket));
+        let bridge = bus << 11;
+        entries.push(format!("<{:#x} {bus} {bus} 0 0>", bridge | 0x18));
+        entries.push(format!(
+            "<{:#x} 0 {window:#x} 0 {WINDOW_BYTES:#x}>",
+            2 << 24 | bridge | 0x20
+        ));
+        for (index, bars) in linux(domain).into_iter().enumerate() {
+            let mut address = window + FUNCTION_BYTES * index as u64;
+            for (register, kind, length, may_prefetch) in bars {
+                let place = bus << 16 | slot(index) << 11 | register;
+                let first = u32::from(*may_prefetch) << 30 | kind << 24 | place;
+                entries.push(format!("<{first:#x} 0 {address:#x} 0 {length:#x}>"));
+                address += length;
+            }
+        }
+    }
+    match entries.is_empty() {
+        true => String::new(),
+        false => format!("poorwill,functions = {};", entries.join(", ")),
+    }
+}
+
+/// The nodes of the critical guest's functions, in its own tree.
+pub(super) fn critical_nodes() -> String {
+    let mut nodes = String::new();
+    let mut add = |name: &str, compatible: &str, slot: u32, bars: &[(u64, u64)]| {
+        let address = |offset| CRITICAL_PORTS + offset;
+        let bars = bars
+            .iter()
+            .map(|(offset, length)| format!("<0 {:#x} 0 {length:#x}>", address(offset)));
+        let bars = bars.collect::<Vec<_>>().join(", ");
+        let source = 32 + slot % 4;
+        // A write to a string does not fail.
+        let _written = writeln!(
+            nodes,
+            "{name} {{ compatible = \"{compatible}\"; reg = {bars}; \
+             interrupt-parent = <&aplic>; interrupts = <{source} 4>; }};"
+        );
+    };
+    add(
+        "can@3001000",
+        "pci10e8,8406",
+        CAN_SLOT,
+        &[(0, 0x80), (0x80, 0x80), (0x100, 8)],
+    );
+    add("serial@3001108", "pci1b36,2", SERIAL_SLOT, &[(0x108, 8)]);
+    nodes
+}

@@ -1,0 +1,344 @@
+//! Machines with domains on QEMU's `virt`: a description in TOML, QEMU's arguments, and the device
+//! trees. Each domain has a socket: its harts, its memory, its APLIC and its IMSIC files.
+//!
+//! Linux gets a bridge with its PCI functions behind it. The critical guest's functions are on the
+//! first bus, since their wired interrupts must be its own.
+
+mod functions;
+mod trees;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer};
+use thiserror::Error;
+
+use crate::size::Bytes;
+use crate::tree::{self, TreeError};
+use crate::{Machine, Qemu};
+
+/// The description of a machine with domains.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domains {
+    /// RAM of each domain: a power of two, 256 MiB to 2 GiB.
+    #[serde(deserialize_with = "size")]
+    pub memory: Bytes,
+    /// Harts of each domain.
+    #[serde(default = "two")]
+    pub harts: u32,
+    /// The domains, by their sockets.
+    #[serde(rename = "domain")]
+    pub domains: Vec<DomainOnQemu>,
+}
+
+/// A domain. It has either a kernel or a critical guest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DomainOnQemu {
+    /// Its name: letters, digits and dashes.
+    pub name: String,
+    /// Its place in the order of waking; the lowest wakes first.
+    pub wake_order: u32,
+    /// A Linux `Image`.
+    pub kernel: Option<PathBuf>,
+    /// Linux's initial RAM file system.
+    pub initrd: Option<PathBuf>,
+    /// Linux's command line.
+    #[serde(default)]
+    pub append: String,
+    /// NVMe disks of Linux: raw files.
+    #[serde(default)]
+    pub disks: Vec<PathBuf>,
+    /// Options of `-netdev user`, such as `hostfwd=…`, for a network card of Linux; may be empty.
+    pub network: Option<String>,
+    /// The program of the critical guest (guest/critical).
+    pub critical: Option<PathBuf>,
+    /// The socket that leads to the critical guest's serial line; without one the line is idle.
+    pub trigger: Option<PathBuf>,
+    /// Time of each heartbeat's work, in microseconds.
+    #[serde(default)]
+    pub load_us: u32,
+    /// Time after which the critical guest's timer ends a sleep, in ms.
+    pub wake_after_ms: Option<u32>,
+    /// Whether it may put the machine to sleep: one domain, the master.
+    #[serde(default)]
+    pub may_sleep: bool,
+    /// Whether it may reset the machine or switch it off.
+    #[serde(default)]
+    pub may_reset: bool,
+}
+
+/// Why a machine with domains cannot be made.
+#[expect(missing_docs, reason = "the messages say it")]
+#[derive(Debug, Error)]
+pub enum DomainsError {
+    #[error("{file}: {reason}", file = .file.display())]
+    Read {
+        file: PathBuf,
+        reason: std::io::Error,
+    },
+    #[error("{file}: {reason}", file = .file.display())]
+    Parse {
+        file: PathBuf,
+        reason: Box<toml::de::Error>,
+    },
+    #[error("a machine has 2 to {max} domains here, and {0} are named", max = MAX_DOMAINS)]
+    Count(usize),
+    #[error("`memory` is {0}; it must be a power of two from 256 MiB to 2 GiB")]
+    Memory(Bytes),
+    #[error("`harts` is {0}; it must be 1, 2 or 4")]
+    Harts(u32),
+    #[error("domain {0:?}: a name has letters, digits and dashes, and begins with a letter")]
+    Name(String),
+    #[error("domain {0}: give it either `kernel` or `critical`")]
+    Guest(String),
+    #[error("domain {0}: `critical` goes into the last domain, whose socket gets wired interrupts")]
+    NotLast(String),
+    #[error("domain {0}: a critical guest has neither `initrd`, `append`, `disks` nor `network`")]
+    NotLinux(String),
+    #[error("domain {0} has {1} PCI functions; there is room for {max}", max = functions::MAX)]
+    Functions(String, usize),
+    #[error("domain {name}: {file} does not fit into the domain's memory", file = .file.display())]
+    TooLarge { name: String, file: PathBuf },
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+}
+
+/// The most domains: each Linux's functions share a wired source, and there are four.
+const MAX_DOMAINS: usize = 4;
+
+/// First address of RAM.
+const RAM: u64 = 0x8000_0000;
+
+/// Offsets in a domain's memory. The firmware has the first 2 MiB of socket 0.
+const PROGRAM: u64 = 0x20_0000;
+const TREE: u64 = 0x7f0_0000;
+const INITRD: u64 = 0x800_0000;
+
+fn two() -> u32 {
+    2
+}
+
+fn size<'d, D: Deserializer<'d>>(from: D) -> Result<Bytes, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse().map_err(serde::de::Error::custom)
+}
+
+impl Domains {
+    /// Reads a description. Its files are relative to its folder.
+    ///
+    /// # Errors
+    ///
+    /// [`DomainsError`].
+    pub fn read(file: &Path) -> Result<Self, DomainsError> {
+        let text = fs::read_to_string(file).map_err(|reason| DomainsError::Read {
+            file: file.to_owned(),
+            reason,
+        })?;
+        let mut domains: Domains = toml::from_str(&text).map_err(|reason| DomainsError::Parse {
+            file: file.to_owned(),
+            reason: reason.into(),
+        })?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        for domain in &mut domains.domains {
+            let files = [&mut domain.kernel, &mut domain.initrd, &mut domain.critical];
+            let files = files.into_iter().chain([&mut domain.trigger]).flatten();
+            for path in files.chain(&mut domain.disks) {
+                *path = folder.join(&*path);
+            }
+        }
+        domains.check()?;
+        Ok(domains)
+    }
+
+    /// Checks what needs no file.
+    ///
+    /// # Errors
+    ///
+    /// [`DomainsError`].
+    pub fn check(&self) -> Result<(), DomainsError> {
+        let count = self.domains.len();
+        if !(2..=MAX_DOMAINS).contains(&count) {
+            return Err(DomainsError::Count(count));
+        }
+        let Bytes(bytes) = self.memory;
+        if !bytes.is_power_of_two() || !(Bytes::mib(256)..=Bytes::gib(2)).contains(&self.memory) {
+            return Err(DomainsError::Memory(self.memory));
+        }
+        if ![1, 2, 4].contains(&self.harts) {
+            return Err(DomainsError::Harts(self.harts));
+        }
+        for (socket, domain) in self.domains.iter().enumerate() {
+            domain.check(socket + 1 == count)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the machine, and its device trees in `folder`. The first one is the firmware's.
+    ///
+    /// # Errors
+    ///
+    /// [`DomainsError`].
+    pub fn machine(
+        &self,
+        qemu: &Qemu,
+        firmware: &Path,
+        folder: &Path,
+    ) -> Result<(Machine, PathBuf), DomainsError> {
+        self.check()?;
+        let mut machine = self.board(firmware);
+        let of_machine = folder.join("machine.dtb");
+        let plain = tree::of_machine(&machine, qemu, &of_machine)?;
+        tree::write_with(&plain, &trees::of_machine(self), &of_machine)?;
+        add(&mut machine, "-dtb", of_machine.display().to_string());
+        for (socket, domain) in self.domains.iter().enumerate() {
+            let file = folder.join(format!("{}.dtb", domain.name));
+            match domain.kernel {
+                Some(_) => {
+                    let source = trees::of_linux(self, socket, &plain, domain.initrd_bytes()?);
+                    tree::write_with(&plain, &source, &file)?;
+                }
+                None => tree::write_with("/dts-v1/;", &trees::of_critical(self, socket), &file)?,
+            }
+            self.load(&mut machine, socket, &file)?;
+        }
+        Ok((machine, of_machine))
+    }
+
+    /// Linux's disks: bus and slot of each one's controller, and its file.
+    pub fn disks(&self) -> impl Iterator<Item = (u32, u32, &Path)> {
+        let domains = self.domains.iter().enumerate();
+        domains.flat_map(|(socket, domain)| {
+            let disks = domain.disks.iter().enumerate();
+            disks.map(move |(index, file)| {
+                let (bus, slot) = functions::place(socket, index);
+                (bus, slot, file.as_path())
+            })
+        })
+    }
+
+    /// The machine without what is loaded into its memory.
+    fn board(&self, firmware: &Path) -> Machine {
+        let sockets = self.domains.len();
+        let harts = self.harts * number(sockets);
+        let mut machine = Machine {
+            harts,
+            memory: Bytes(self.memory.0 * sockets as u64),
+            ..Machine::new(firmware)
+        };
+        add(
+            &mut machine,
+            "-smp",
+            format!("{harts},sockets={sockets},cores={}", self.harts),
+        );
+        add(&mut machine, "-machine", "iommu-sys=on".into());
+        for socket in 0..sockets {
+            let size = self.memory.in_mib();
+            let first = self.first_hart(socket);
+            let cpus = format!("{first}-{}", first + self.harts - 1);
+            add(
+                &mut machine,
+                "-object",
+                format!("memory-backend-ram,id=socket{socket},size={size}M"),
+            );
+            add(
+                &mut machine,
+                "-numa",
+                format!("node,nodeid={socket},memdev=socket{socket},cpus={cpus}"),
+            );
+        }
+        for (socket, domain) in self.domains.iter().enumerate() {
+            for (option, value) in functions::arguments(socket, domain) {
+                add(&mut machine, option, value);
+            }
+        }
+        machine
+    }
+
+    /// Loads a domain's files into its memory.
+    fn load(&self, machine: &mut Machine, socket: usize, tree: &Path) -> Result<(), DomainsError> {
+        let domain = &self.domains[socket];
+        let program = domain.kernel.as_ref().or(domain.critical.as_ref());
+        let files = [
+            (program.map(PathBuf::as_path), PROGRAM, TREE - PROGRAM),
+            (Some(tree), TREE, INITRD - TREE),
+            (domain.initrd.as_deref(), INITRD, self.memory.0 - INITRD),
+        ];
+        for (file, offset, room) in files {
+            let Some(file) = file else { continue };
+            if bytes_of(file)? > room {
+                return Err(DomainsError::TooLarge {
+                    name: domain.name.clone(),
+                    file: file.to_owned(),
+                });
+            }
+            let (file, address) = (file.display(), self.memory_of(socket) + offset);
+            let value = format!("loader,file={file},addr={address:#x},force-raw=on");
+            add(machine, "-device", value);
+        }
+        Ok(())
+    }
+
+    /// First address of a domain's memory.
+    fn memory_of(&self, socket: usize) -> u64 {
+        RAM + self.memory.0 * socket as u64
+    }
+
+    fn first_hart(&self, socket: usize) -> u32 {
+        self.harts * number(socket)
+    }
+
+    fn harts_of(&self, socket: usize) -> std::ops::Range<u32> {
+        let first = self.first_hart(socket);
+        first..first + self.harts
+    }
+}
+
+impl DomainOnQemu {
+    fn check(&self, is_last: bool) -> Result<(), DomainsError> {
+        let name = || self.name.clone();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if !self.name.starts_with(|c: char| c.is_ascii_alphabetic())
+            || !self.name.chars().all(is_plain)
+        {
+            return Err(DomainsError::Name(name()));
+        }
+        let has_linux = self.initrd.is_some()
+            || !self.append.is_empty()
+            || !self.disks.is_empty()
+            || self.network.is_some();
+        let functions = self.disks.len() + usize::from(self.network.is_some());
+        match (&self.kernel, &self.critical) {
+            (Some(_), Some(_)) | (None, None) => Err(DomainsError::Guest(name())),
+            (None, Some(_)) if has_linux => Err(DomainsError::NotLinux(name())),
+            (None, Some(_)) if !is_last => Err(DomainsError::NotLast(name())),
+            _ if functions > functions::MAX => Err(DomainsError::Functions(name(), functions)),
+            _ => Ok(()),
+        }
+    }
+
+    fn initrd_bytes(&self) -> Result<u64, DomainsError> {
+        self.initrd.as_deref().map_or(Ok(0), bytes_of)
+    }
+}
+
+/// A count of sockets or functions as QEMU's and the tree's 32 bits.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("a machine has few of them")
+}
+
+fn bytes_of(file: &Path) -> Result<u64, DomainsError> {
+    let found = fs::metadata(file).map_err(|reason| DomainsError::Read {
+        file: file.to_owned(),
+        reason,
+    })?;
+    Ok(found.len())
+}
+
+fn add(machine: &mut Machine, option: &str, value: String) {
+    (machine.extra_arguments).extend([option.to_owned(), value].map(Into::into));
+}
+
+#[cfg(test)]
+mod tests;

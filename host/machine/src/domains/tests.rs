@@ -1,0 +1,74 @@
+use super::*;
+
+const TWO: &str = r#"
+memory = "1G"
+[[domain]]
+name = "linux"
+wake_order = 2
+kernel = "Image"
+initrd = "initrd"
+append = "console=ttyS0"
+disks = ["a"]
+network = ""
+[[domain]]
+name = "critical"
+wake_order = 1
+critical = "critical.bin"
+may_sleep = true
+"#;
+
+fn parsed(text: &str) -> Result<Domains, String> {
+    let domains: Domains = toml::from_str(text).map_err(|error| error.to_string())?;
+    domains.check().map_err(|error| error.to_string())?;
+    Ok(domains)
+}
+
+#[test]
+fn a_description_is_read() {
+    let domains = parsed(TWO).unwrap();
+    assert_eq!(domains.memory, Bytes::gib(1));
+    assert_eq!(domains.harts, 2);
+    assert_eq!(domains.memory_of(1), 0xc000_0000);
+    assert!(domains.domains[1].may_sleep && !domains.domains[0].may_sleep);
+}
+
+#[test]
+fn faults_are_named() {
+    for (from, to, expected) in [
+        ("memory = \"1G\"", "memory = \"3G\"", "power of two"),
+        ("memory = \"1G\"", "memory = \"lots\"", "is not a size"),
+        ("wake_order = 2", "wake-order = 2", "unknown field"),
+        ("kernel = \"Image\"", "", "either `kernel` or `critical`"),
+        ("name = \"linux\"", "name = \"a b\"", "a name has letters"),
+        (
+            "critical = \"critical.bin\"",
+            "critical = \"c\"\ndisks = [\"a\"]",
+            "has neither",
+        ),
+        (
+            "memory = \"1G\"",
+            "memory = \"1G\"\nharts = 3",
+            "must be 1, 2 or 4",
+        ),
+    ] {
+        let error = parsed(&TWO.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+    let (one, _) = TWO.split_once("[[domain]]\nname = \"critical\"").unwrap();
+    assert!(parsed(one).unwrap_err().contains("2 to 4 domains"));
+}
+
+#[test]
+fn functions_have_slots_of_one_source_and_addresses_of_their_own() {
+    let domains = parsed(TWO).unwrap();
+    let property = functions::property(0, &domains.domains[0]);
+    for entry in [
+        "<0x818 1 1 0 0>",
+        "<0x2000820 0 0x50000000 0 0x10000000>",
+        "<0x3010810 0 0x50000000 0 0x4000>",
+        "<0x43012820 0 0x50100000 0 0x4000>",
+        "<0x2012814 0 0x50104000 0 0x1000>",
+    ] {
+        assert!(property.contains(entry), "{entry}: {property}");
+    }
+}
