@@ -1,9 +1,11 @@
 //! The domains of the machine. Without a partition there is one, which has all resources that
 //! machine mode does not keep, and all rights.
 
+use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
+use core::mem::MaybeUninit;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{DomainNode, MAX_DOMAINS, Machine, NodeName, Uart, tree_place};
@@ -175,8 +177,43 @@ impl Deref for LiveDomain {
 /// takes fewer.
 const PRINT_FAILURES: u32 = 1000;
 
-/// The domains, from the first place on. Each is made in its place, as copies take time.
-static DOMAINS: [Once<LiveDomain>; MAX_DOMAINS] = [const { Once::new() }; MAX_DOMAINS];
+/// Places for the domains.
+struct Places(UnsafeCell<[MaybeUninit<LiveDomain>; MAX_DOMAINS]>);
+
+// SAFETY: one hart fills a place before COUNT includes it. After that it is only shared.
+unsafe impl Sync for Places {}
+
+// Not in the part of `.bss` that the boot hart clears: the places take 40 KiB.
+#[unsafe(link_section = ".bss.stacks")]
+static PLACES: Places = Places(UnsafeCell::new(
+    [const { MaybeUninit::uninit() }; MAX_DOMAINS],
+));
+
+/// Number of domains: the first places up to it are filled.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn first_place() -> *mut LiveDomain {
+    PLACES.0.get().cast()
+}
+
+/// Makes a domain from its index, in its place, as copies take time. Only the hart that starts the
+/// platform calls this.
+#[inline]
+fn push(make: impl FnOnce(usize) -> LiveDomain) -> &'static LiveDomain {
+    let index = COUNT.load(Ordering::Relaxed);
+    assert!(
+        index < MAX_DOMAINS,
+        "a partition has at most {MAX_DOMAINS} domains"
+    );
+    // SAFETY: the place exists, and no other code uses it before COUNT includes it.
+    let domain = unsafe {
+        let place = first_place().add(index);
+        place.write(make(index));
+        &*place
+    };
+    COUNT.store(index + 1, Ordering::Release);
+    domain
+}
 
 /// Makes the domain: all harts, `memory`, all devices, and flash without the `vault`. `next` and
 /// `tree` are the memory of its next stage and of its device tree.
@@ -221,7 +258,9 @@ pub(super) fn start(
         },
         rights: Rights::ALL,
     };
-    Ok(DOMAINS[0].call_once(|| LiveDomain::new(0, NodeName::new(), 0, domain(), true)))
+    Ok(push(|index| {
+        LiveDomain::new(index, NodeName::new(), 0, domain(), true)
+    }))
 }
 
 /// Adds a domain of a partition; `console` is the machine's.
@@ -232,9 +271,7 @@ pub(super) fn start(
 pub(super) fn add(node: &DomainNode, domain: Domain, console: Option<Uart>) {
     let mut registers = domain.registers.iter().chain(&domain.devices);
     let has_console = console.is_some_and(|uart| registers.any(|range| range.contains(uart.base)));
-    let index = all().count();
-    DOMAINS[index]
-        .call_once(|| LiveDomain::new(index, node.name, node.boot_hart, domain, has_console));
+    push(|index| LiveDomain::new(index, node.name, node.boot_hart, domain, has_console));
 }
 
 /// Returns whether the machine has a partition.
@@ -244,7 +281,9 @@ pub(crate) fn is_partitioned() -> bool {
 
 /// All domains; none before the platform is set up.
 pub(crate) fn all() -> impl Iterator<Item = &'static LiveDomain> + Clone {
-    DOMAINS.iter().map_while(Once::get)
+    let count = COUNT.load(Ordering::Acquire);
+    // SAFETY: these places are filled, and no code writes to them.
+    unsafe { core::slice::from_raw_parts(first_place(), count) }.iter()
 }
 
 /// The domain of the hart with this ID.
