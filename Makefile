@@ -23,7 +23,7 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 20
-	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical --test domains
+	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical --test domains --test partition
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
@@ -66,6 +66,10 @@ figures-cut: setup build guest loader plugin ## Measure Stop and Go on 1 and 8 h
 	@POORWILL_ROUNDS=$(if $(filter command line,$(origin ROUNDS)),$(ROUNDS)) $(CARGO) test --locked --quiet --release -p poorwill-tests --test figures
 
 WAKES ?= 200
+
+.PHONY: soak-domains
+soak-domains: setup fetch build guest critical ## Wake a machine with domains WAKES=1000 times, and end its Linux ten times in each way (about 40 minutes)
+	@POORWILL_STRICT=1 POORWILL_WAKES=$(or $(WAKES),1000) $(CARGO) test --locked --quiet --release -p poorwill-tests --test partition
 
 .PHONY: soak-snapshot
 soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots (WAKES=200), and cut the power during other wakes

@@ -33,7 +33,7 @@ pub struct Domains {
 }
 
 /// A domain. It has either a kernel or a critical guest.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainOnQemu {
     /// Its name: letters, digits and dashes.
