@@ -59,6 +59,7 @@ where
         for bridge in &bridges {
             let below = number(config, host, bridge)?;
             self.silence(config, below)?;
+            self.refuse_unlisted(config, below)?;
         }
         for PlacedFunction { function, buses } in self.functions.clone() {
             let header = look(config, function).ok_or(PlacementError::Absent(function))?;
@@ -91,6 +92,16 @@ where
             }
         }
         Ok(())
+    }
+
+    /// Checks that each function of a bus is named. An OS could turn on the others.
+    fn refuse_unlisted(&self, config: &impl ConfigSpace, bus: Bus) -> Result<(), PlacementError> {
+        let is_named = |function| self.functions.clone().any(|one| one.function == function);
+        let mut present = bus.functions(config).map(|present| present.function);
+        match present.find(|function| !is_named(*function)) {
+            None => Ok(()),
+            Some(function) => Err(PlacementError::Unlisted(function)),
+        }
     }
 
     /// Writes the BARs and the ROM's address of a function.

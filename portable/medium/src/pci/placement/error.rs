@@ -69,6 +69,9 @@ pub enum PlacementError {
     /// A root port: some IOMMUs see all functions below it as device 0.
     #[error("{0} is a root port, below which an IOMMU cannot tell functions apart; use a bridge")]
     RootPort(Function),
+    /// The function is below a named bridge, and has no name.
+    #[error("PCI function {0} is below a named bridge; name it, too, or remove the device")]
+    Unlisted(Function),
     /// The register has another kind of address than planned.
     #[error("{0} is of another kind: I/O, memory of 32 bits or of 64 bits")]
     Kind(Register),

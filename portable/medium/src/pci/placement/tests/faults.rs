@@ -266,6 +266,20 @@ fn bridges_that_fence_nothing_are_refused() {
     assert_eq!(refused(&plan, vec![damaged]), PlacementError::Pci(error));
 }
 
+/// The domain's OS could turn it on, and nothing has looked at it.
+#[test]
+fn a_function_below_a_bridge_needs_a_name() {
+    let below = || vec![with_ports(2, &[0x80]), with_ports(7, &[8])];
+    let plan = Lists::default().bridge(at(0, 1), 1, 1);
+    let named = plan.clone().function(at(1, 2));
+    for (plan, unlisted) in [(plan, at(1, 2)), (named.clone(), at(1, 7))] {
+        let error = refused(&plan, vec![bridge(1, below())]);
+        assert_eq!(error, PlacementError::Unlisted(unlisted));
+    }
+    let all = named.function(at(1, 7));
+    all.place(&Model::new(vec![bridge(1, below())])).unwrap();
+}
+
 #[test]
 fn a_bridge_may_lack_the_windows_that_it_does_not_need() {
     let mut plain = bridge(1, vec![one_node()]);
@@ -280,6 +294,7 @@ fn a_bridge_may_lack_the_windows_that_it_does_not_need() {
         .range(0x18, AddressKind::Memory32, FREE, 0x1_0000);
     memory.place(&model).unwrap();
     let ports = plan.range(0x1c, AddressKind::Io, 0x1000, 0x1000);
+    let ports = ports.function(at(1, 4));
     let error = PlacementError::Stuck(register(at(0, 1), 0x1c));
     assert_eq!(ports.place(&model), Err(error));
 }

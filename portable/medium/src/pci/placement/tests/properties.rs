@@ -7,7 +7,8 @@ use crate::pci::ConfigSpace;
 use crate::pci::bus::Bus;
 use crate::pci::tests::{decode, os};
 
-/// The plan that an OS's registers describe, without the functions that `is_left_out` selects.
+/// The plan that an OS's registers describe, without the functions of the first bus that
+/// `is_left_out` selects.
 fn plan_of(nodes: &[Node], bus: u8, is_left_out: &mut impl FnMut() -> bool) -> Lists {
     let mut plan = Lists::default();
     for node in nodes {
@@ -22,7 +23,7 @@ fn plan_of(nodes: &[Node], bus: u8, is_left_out: &mut impl FnMut() -> bool) -> L
             let below = plan_of(&node.children, first, is_left_out);
             plan.functions.extend(below.functions);
             plan.ranges.extend(below.ranges);
-        } else if !is_left_out() {
+        } else if bus != 0 || !is_left_out() {
             plan = plan.function(function);
             for bar in 0..6 {
                 let (low, mask) = (node.registers[4 + bar], node.writable[4 + bar]);
