@@ -129,6 +129,6 @@ fn read_windows(node: FdtNode<'_>) -> Result<ArrayVec<Window, MAX_WINDOWS>, TooM
     bound::collect("memory windows of a PCI host bridge", windows)
 }
 
-fn int(cells: impl ToCellInt) -> Option<u64> {
+pub(crate) fn int(cells: impl ToCellInt) -> Option<u64> {
     cells.to_int().ok()
 }

@@ -1,10 +1,11 @@
-use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
+use dtoolkit::{Node, Property};
 use poorwill_medium::pci::Function;
+use poorwill_memory::PhysRange;
 
 use crate::binding::Binding;
 use crate::blob::open;
-use crate::devices::find_by_phandle;
+use crate::devices::{find_by_phandle, int};
 use crate::node::{BUS_LEVELS, cell, cells, is_any, is_enabled};
 
 /// Cells of a PCI address, and of a pin.
@@ -38,6 +39,21 @@ impl<'t> PciWiring<'t> {
         let root = open(blob)?.root();
         let host = first_host(root, 0)?;
         Some(PciWiring { root, host })
+    }
+
+    /// The CPU's addresses of I/O ports; `None` if no window of the host bridge has all of them (PCI
+    /// Bus Binding to Open Firmware, 2.2.1.1, `ranges` space code 1).
+    #[must_use]
+    pub fn ports(&self, ports: PhysRange) -> Option<PhysRange> {
+        let entries = self.host.property("ranges")?;
+        let mut entries = entries.as_prop_encoded_array([1, 2, 2, 2]).ok()?;
+        entries.find_map(|entry| {
+            let [flags, bus, cpu, length] = entry.map(int);
+            let window = PhysRange::new(bus?, length?);
+            let is_its = flags? >> 24 & 3 == 1 && window.contains(ports.start);
+            let start = cpu?.checked_add(ports.start.checked_sub(window.start)?)?;
+            (is_its && ports.end <= window.end).then(|| PhysRange::new(start, ports.length()))
+        })
     }
 
     /// The source that pin INTA (1) to INTD (4) of a device on the first bus raises; `None` without

@@ -402,6 +402,10 @@ fn functions_of_two_domains_are_found() {
         ),
         "{bar:?}"
     );
+    let card = with_region(0x300_1000, 12, 0x1b);
+    let ports = told(&card.replacen(CARD, "<0x01001010 0 0x1000 0 0x20>", 1));
+    let words = "domain linux may access 0x3001000, where function 00:02.0";
+    assert!(ports[0].starts_with(words), "{ports:?}");
     let same = told(&changed(CARD, "<0x02001010 0 0x50000000 0 0x1000>"));
     assert!(
         same.iter()
@@ -463,6 +467,10 @@ fn addresses_that_no_register_holds_are_found() {
             "register 0x30 cannot hold",
         ),
         ("<0x01001010 0 0x1000 0 0x20>", ""),
+        (
+            "<0x01001010 0 0x10000 0 0x20>",
+            "no window of the PCI host bridge reaches 0x10000",
+        ),
         (
             "<0x00001018 2 2 0 0>, <0x02001020 0 0x40080000 0 0x100000>",
             "register 0x20 cannot hold",

@@ -127,7 +127,7 @@ fn addresses(
             start,
             end,
         });
-    } else if range.kind != RangeKind::Io && in_cpu(range, facts).is_none() {
+    } else if in_cpu(range, facts).is_none() {
         tell(Unfenced::Unreachable {
             domain: domain.name,
             function: range.function,
@@ -162,6 +162,9 @@ fn can_hold(is_bridge: bool, range: &FunctionRange) -> bool {
 
 /// The range's addresses for the CPU, if the host bridge has a window for them.
 fn in_cpu(range: &FunctionRange, facts: &Facts<'_>) -> Option<PhysRange> {
+    if range.kind == RangeKind::Io {
+        return facts.wiring?.ports(range.range);
+    }
     let length = range.range.length();
     let bridge = &facts.machine.pci.first()?.bridge;
     let start = bridge.cpu_address(range.range.start, length)?;
@@ -219,8 +222,7 @@ fn foreign_ranges(
     facts: &Facts<'_>,
     tell: &mut dyn FnMut(Unfenced),
 ) {
-    let ranges = other.ranges.iter();
-    for range in ranges.filter(|range| range.kind != RangeKind::Io) {
+    for range in &other.ranges {
         let start = in_cpu(range, facts).and_then(|addresses| first_access(domain, addresses));
         if let Some(start) = start {
             let function: Function = range.function;
