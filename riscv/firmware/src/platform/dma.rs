@@ -51,7 +51,14 @@ type Iommu = TranslatingIommu<Mmio, IommuMemory>;
 /// has all contexts, so it does not matter which one sees a function.
 struct Fences {
     iommus: ArrayVec<Iommu, MAX_IOMMUS>,
-    owners: ArrayVec<(u16, u8), { MAX_DOMAINS * MAX_DOMAIN_FUNCTIONS }>,
+    owned: ArrayVec<Owned, { MAX_DOMAINS * MAX_DOMAIN_FUNCTIONS }>,
+}
+
+/// A function with a context, and its domain's index.
+#[derive(Clone, Copy)]
+struct Owned {
+    function: DomainFunction,
+    domain: usize,
 }
 
 static FENCES: Once<Mutex<Fences>> = Once::new();
@@ -61,10 +68,10 @@ static NEXT_LOOK: AtomicU64 = AtomicU64::new(0);
 /// Time between two looks.
 const LOOK_EVERY_MS: u64 = 100;
 /// Most records that one look takes.
-const RECORDS: u32 = 16;
+const RECORDS: usize = 16;
 
-/// Refused accesses of each domain.
-static REFUSED: [AtomicU32; MAX_DOMAINS] = [const { AtomicU32::new(0) }; MAX_DOMAINS];
+/// Refused accesses of each domain, and then of devices without one.
+static REFUSED: [AtomicU32; MAX_DOMAINS + 1] = [const { AtomicU32::new(0) }; MAX_DOMAINS + 1];
 
 /// Bytes for the IOMMUs' tables and queues.
 pub(super) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
@@ -102,7 +109,7 @@ pub(super) unsafe fn start(
     let mut pages = TablePages::new(tables);
     let mut fences = Fences {
         iommus: ArrayVec::new(),
-        owners: ArrayVec::new(),
+        owned: ArrayVec::new(),
     };
     if let Some(highest) = functions().map(highest_id).max() {
         for address in &machine.iommus {
@@ -200,31 +207,41 @@ impl Fences {
                 iommu.set(pages, one.function.into(), &map)?;
             }
         }
-        let owned = node.functions.iter().map(|one| one.function.routing_id());
-        self.owners.extend(owned.map(|id| (id, domain.index as u8)));
+        let domain = domain.index;
+        let owned = (node.functions.iter()).map(|one| Owned {
+            function: *one,
+            domain,
+        });
+        self.owned.extend(owned);
         Ok(())
     }
 
-    /// The domain of a device.
-    fn owner(&self, device: DeviceId) -> Option<&'static LiveDomain> {
-        let mut owners = self.owners.iter();
-        let (_, index) = owners.find(|(id, _)| u32::from(*id) == device.0)?;
-        domain::all().nth(usize::from(*index))
+    /// The domain of a device, by its index.
+    fn owner(&self, device: DeviceId) -> Option<usize> {
+        let mut owned = self.owned.iter();
+        owned.find(|one| one.has(device)).map(|one| one.domain)
     }
 }
 
-/// Closes the contexts of the domain's functions: they reach no memory any more. The lock is held
-/// for the bounded time of another such change or look.
+impl Owned {
+    /// Whether this is the function's device ID, or one of a bus below it.
+    fn has(&self, device: DeviceId) -> bool {
+        let bus = device.0 >> 8;
+        let is_below = |(first, last)| (u32::from(first)..=u32::from(last)).contains(&bus);
+        DeviceId::from(self.function.function) == device
+            || self.function.buses.is_some_and(is_below)
+    }
+}
+
+/// Closes the contexts of the domain's functions: they reach no memory any more. Another such change
+/// or look holds the lock for a bounded time.
 pub(crate) fn close(domain: &LiveDomain) {
     let Some(fences) = FENCES.get() else { return };
     let mut fences = fences.lock();
-    let Fences { iommus, owners } = &mut *fences;
-    for (id, _) in owners
-        .iter()
-        .filter(|(_, index)| usize::from(*index) == domain.index)
-    {
+    let Fences { iommus, owned } = &mut *fences;
+    for one in owned.iter().filter(|one| one.domain == domain.index) {
         for iommu in &mut *iommus {
-            if let Err(error) = iommu.close(DeviceId(u32::from(*id))) {
+            if let Err(error) = iommu.close(one.function.function.into()) {
                 say!("domain {}: {error}", domain.name);
             }
         }
@@ -250,34 +267,45 @@ pub(crate) fn look_for_faults(caller: &LiveDomain) {
     let Some(mut fences) = fences.try_lock() else {
         return;
     };
-    let mut faults = ArrayVec::<Fault, { RECORDS as usize }>::new();
-    for iommu in &mut fences.iommus {
-        iommu.drain_faults(RECORDS - faults.len() as u32, |fault| faults.push(fault));
-    }
-    for fault in faults {
-        match fences.owner(fault.device) {
-            Some(domain) => report(domain, &fault),
-            None => say!(
-                "PCI function {} has no domain: {}",
-                fault.device,
-                fault.cause
-            ),
+    let mut faults = ArrayVec::<(Option<usize>, Fault), RECORDS>::new();
+    let mut overflows = None;
+    for index in 0..fences.iommus.len() {
+        let room = faults.remaining_capacity() as u32;
+        let mut found = ArrayVec::<Fault, RECORDS>::new();
+        let iommu = &mut fences.iommus[index];
+        if iommu
+            .drain_faults(room, |fault| found.push(fault))
+            .has_overflowed
+        {
+            overflows = Some(iommu.overflows());
         }
+        faults.extend((found.into_iter()).map(|fault| (fences.owner(fault.device), fault)));
+    }
+    // A line may take long: no domain waits for the lock meanwhile.
+    drop(fences);
+    for (owner, fault) in faults {
+        report(caller, owner, &fault);
+    }
+    if let Some(count) = overflows.filter(|count| count.is_power_of_two()) {
+        caller.say(format_args!(
+            "refused DMA: records were lost, as the IOMMU's queue was full; number {count}"
+        ));
     }
 }
 
-/// Reports the first refused access of a domain, the second, the fourth, and so on.
-fn report(domain: &LiveDomain, fault: &Fault) {
-    let count = REFUSED[domain.index]
+/// Reports the first refused access of a domain, the second, the fourth, and so on, among the lines
+/// that the caller causes.
+fn report(caller: &LiveDomain, owner: Option<usize>, fault: &Fault) {
+    let count = REFUSED[owner.unwrap_or(MAX_DOMAINS)]
         .fetch_add(1, Ordering::Relaxed)
         .saturating_add(1);
-    if count.is_power_of_two() {
-        say!(
-            "domain {}: DMA of device {} to {:#x} refused, number {count}: {}",
-            domain.name,
-            fault.device,
-            fault.address,
-            fault.cause,
-        );
+    if !count.is_power_of_two() {
+        return;
     }
+    let name = owner.and_then(|index| domain::all().nth(index));
+    let name = name.map_or("none", |domain| domain.name.as_str());
+    caller.say(format_args!(
+        "domain {name}: DMA of device {} to {:#x} refused, number {count}: {}",
+        fault.device, fault.address, fault.cause,
+    ));
 }
