@@ -83,6 +83,11 @@ const ROWS: &[Row] = &[
         ],
     ),
     (
+        "the UART's owner reads the clock, and sets no alarm",
+        [Role::Clock, Role::Idle],
+        &["clock: the time alone"],
+    ),
+    (
         "a domain without the UART floods the console",
         [Role::Watch, Role::Flood],
         &["side1: flood 1", "poorwill: domain side1: ", "intact: "],

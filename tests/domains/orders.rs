@@ -2,10 +2,13 @@
 
 use crate::tree::{APLICS, CONFIGURATION, DEVICE, FILES, MEMORY, ORDERS, PROGRAM, UART};
 
+/// The clock, whose time the owner of the UART may read.
+const CLOCK: u64 = 0x10_1000;
+
 /// What neither domain may reach: firmware, CLINT, M-level APLICs and IMSICs, IOMMU, configuration
-/// space, windows of PCI, flash, configuration device, clock, test device, virtio, memory of no
+/// space, windows of PCI, flash, configuration device, test device, virtio, memory of no
 /// domain, an address without a device.
-pub(crate) const NOBODYS: [u64; 17] = [
+pub(crate) const NOBODYS: [u64; 16] = [
     0x8000_0000,
     0x8010_0000,
     0x200_0000,
@@ -19,7 +22,6 @@ pub(crate) const NOBODYS: [u64; 17] = [
     0x4000_0000,
     0x2000_0000,
     0x1010_0000,
-    0x10_1000,
     0x10_0000,
     0x1000_1000,
     0x8700_0000,
@@ -43,6 +45,8 @@ pub(crate) enum Role {
     Idle,
     /// Floods the console with lines of its own, and of the firmware.
     Flood,
+    /// Reads the clock, and tries to set its alarm.
+    Clock,
 }
 
 /// A timer that is never due in a test.
@@ -86,8 +90,12 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
     let other = 1 - index;
     let mut addresses = match role {
         Role::Probe => [&NOBODYS[..], &BOUNDS].concat(),
+        Role::Clock => vec![CLOCK],
         _ => NOBODYS.to_vec(),
     };
+    if index == 1 {
+        addresses.push(CLOCK);
+    }
     let foreign = MEMORY[other];
     // A probe's own program stays whole.
     addresses.retain(|address| *address != MEMORY[index] + PROGRAM);
@@ -111,6 +119,7 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
         Role::Probe => (6, 0),
         Role::Idle => (7, 0),
         Role::Flood => (8, 0),
+        Role::Clock => (9, 0),
     };
     let head = [
         role,

@@ -1,9 +1,11 @@
 //! The goldfish real-time clock, which runs while the power is off (Android's
 //! GOLDFISH-VIRTUAL-HARDWARE, "Goldfish real-time clock").
 
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::Registers;
+use crate::mediated::{CallerMemory, Mediator, RegisterAccess, Ruling};
 
 /// Register offsets. A 64-bit value has two registers; a read of the time's low half latches the
 /// high half.
@@ -126,12 +128,79 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
     }
 }
 
+/// Lets an OS read the time alone. Other loads of the clock's page read 0, and stores have no
+/// effect: no OS sets the alarm, which may wake the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeAlone {
+    /// Offset of the clock in its page.
+    place: u64,
+}
+
+impl TimeAlone {
+    /// For the clock at this address; also returns its page.
+    #[must_use]
+    pub fn new(clock: u64) -> (PhysRange, Self) {
+        let place = clock % PAGE_BYTES;
+        let page = PhysRange::new(clock - place, PAGE_BYTES);
+        (page, TimeAlone { place })
+    }
+}
+
+impl Mediator for TimeAlone {
+    fn rule(
+        &mut self,
+        offset: u64,
+        bytes: u64,
+        access: RegisterAccess,
+        _: &dyn CallerMemory,
+    ) -> Ruling {
+        let register = offset.checked_sub(self.place);
+        let is_time = matches!(register, Some(register::TIME_LOW | register::TIME_HIGH));
+        match access {
+            RegisterAccess::Load if is_time && bytes == 4 => Ruling::Pass,
+            RegisterAccess::Load | RegisterAccess::Store(_) => Ruling::Done,
+        }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation, reason = "it splits values")]
 mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    struct NoMemory;
+
+    impl CallerMemory for NoMemory {
+        fn owns(&self, _: u64, _: u64) -> bool {
+            false
+        }
+
+        fn read(&self, _: u64) -> Option<[u8; 16]> {
+            None
+        }
+
+        fn write(&self, _: u64, _: [u8; 4]) {}
+    }
+
+    #[test]
+    fn an_os_with_the_time_alone_reads_it_and_sets_no_alarm() {
+        let (page, mut clock) = TimeAlone::new(0x10_1100);
+        assert_eq!(page, PhysRange::new(0x10_1000, 0x1000));
+        for offset in 0..0x1000_u64 {
+            for bytes in [1, 2, 4, 8]
+                .into_iter()
+                .filter(|bytes| offset.is_multiple_of(*bytes))
+            {
+                let mut rule = |access| clock.rule(offset, bytes, access, &NoMemory);
+                let is_time = bytes == 4 && [0x100, 0x104].contains(&offset);
+                let load = if is_time { Ruling::Pass } else { Ruling::Done };
+                assert_eq!(rule(RegisterAccess::Load), load, "{offset:#x}, {bytes}");
+                assert_eq!(rule(RegisterAccess::Store(1)), Ruling::Done, "{offset:#x}");
+            }
+        }
+    }
 
     /// Time advances with every access.
     #[derive(Debug, Default)]

@@ -32,7 +32,7 @@ pub use controllers::{ControllerState, Controllers, SectionKey, ShutDomains};
 pub use ecam::Ecam;
 pub use flash::FlashBank;
 pub use flush::FlushRegisters;
-pub use goldfish::{GoldfishRtc, RtcState};
+pub use goldfish::{GoldfishRtc, RtcState, TimeAlone};
 pub use iommu::Iommu;
 pub use keeper::{Keeper, MAX_WORDS, State, WrongLength};
 pub use mediated_device::MediatedDevice;

@@ -5,7 +5,7 @@ use poorwill_devicetree::{MAX_FW_CFGS, MAX_MACHINE_ONLY, MAX_PLICS};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 /// Maximum number of devices with mediated registers.
-pub const MAX_MEDIATED: usize = MAX_FW_CFGS + MAX_PLICS + 1;
+pub const MAX_MEDIATED: usize = MAX_FW_CFGS + MAX_PLICS + 2;
 
 /// The OS's access to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Ruling {
     Pass,
     /// The device gets this value instead. Only for stores.
     Store(u64),
-    /// The mediator has served the access. Only for stores.
+    /// The mediator has served the access. A load reads 0.
     Done,
     /// The access faults, as without a device.
     Fault,

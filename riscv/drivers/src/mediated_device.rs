@@ -1,4 +1,5 @@
 use crate::fw_cfg::{FwCfg, RequestPlace};
+use crate::goldfish::TimeAlone;
 use crate::mediated::{CallerMemory, Mediator, RegisterAccess, Ruling};
 use crate::plic_enables::{FixedRegister, PlicEnables};
 use crate::registers::Registers;
@@ -12,6 +13,8 @@ pub enum MediatedDevice<R, P> {
     PlicEnables(PlicEnables),
     /// A register that the OS cannot change.
     Fixed(FixedRegister),
+    /// The real-time clock of a machine with domains.
+    Clock(TimeAlone),
 }
 
 impl<R: Registers<u64> + Registers<u16> + Send, P: RequestPlace> Mediator for MediatedDevice<R, P> {
@@ -26,6 +29,7 @@ impl<R: Registers<u64> + Registers<u16> + Send, P: RequestPlace> Mediator for Me
             MediatedDevice::FwCfg(device) => device.rule(offset, bytes, access, memory),
             MediatedDevice::PlicEnables(enables) => enables.rule(offset, bytes, access, memory),
             MediatedDevice::Fixed(register) => register.rule(offset, bytes, access, memory),
+            MediatedDevice::Clock(clock) => clock.rule(offset, bytes, access, memory),
         }
     }
 }

@@ -182,7 +182,10 @@ impl ThisHart {
     pub(crate) fn set_up_csrs(self) {
         let kept = Kept {
             interrupts: self.interrupt(),
-            access_faults: pmp::is_there() && !platform().mediated.is_empty(),
+            // Of several domains only the UART's owner has mediated registers.
+            access_faults: pmp::is_there()
+                && self.domain.has_console
+                && !platform().mediated.is_empty(),
         };
         let environment = Environment::of(&self.description.extensions, kept);
         let trap_entry = entry::trap_entry as *const () as u64;

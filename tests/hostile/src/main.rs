@@ -35,7 +35,8 @@ global_asm!(
 pub(crate) struct Orders {
     /// 0: attack; 1: watch; 2: park again and again; 3: put the machine to sleep again and again; 4:
     /// end by a reset; 5: the same while another hart asks for a sleep; 6: try each
-    /// address, and say what the accesses raise; 7: do nothing; 8: flood the console.
+    /// address, and say what the accesses raise; 7: do nothing; 8: flood the console;
+    /// 9: read the clock at the first address, and try to set its alarm.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -85,6 +86,7 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
         5 => sleep::reset_amid(read.own_hart),
         6 => attack::survey(addresses),
         8 => attack::flood(),
+        9 => attack::clock(addresses[0]),
         _ => {}
     }
     loop {

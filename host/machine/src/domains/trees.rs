@@ -217,7 +217,6 @@ fn foreign_nodes(domains: &Domains, socket: usize) -> Vec<String> {
         "/poweroff",
         "/reboot",
         "/platform-bus@4000000",
-        "/soc/rtc@101000",
         "/soc/iommu@3010000",
         "/soc/interrupt-controller@24000000",
     ]
@@ -225,7 +224,8 @@ fn foreign_nodes(domains: &Domains, socket: usize) -> Vec<String> {
     .into();
     paths.extend((1..=8).map(|index| format!("/soc/virtio_mmio@1000{index}000")));
     if socket != 0 {
-        paths.push("/soc/serial@10000000".into());
+        // The owner of the UART reads the clock, too.
+        paths.extend(["/soc/serial@10000000", "/soc/rtc@101000"].map(Into::into));
     }
     for other in 0..domains.domains.len() {
         paths.push(format!("/soc/clint@{:x}", 0x200_0000 + 0x1_0000 * other));

@@ -8,7 +8,7 @@ use poorwill_arch::{Mmio, guarded};
 use poorwill_devicetree::{MAX_FW_CFGS, Machine, PowerFailInput};
 use poorwill_drivers::fw_cfg::{FwCfg, FwCfgState};
 use poorwill_drivers::mediated::{CallerMemory, MediatedRegisters, RegisterAccess, Ruling};
-use poorwill_drivers::{FixedRegister, MediatedDevice, PlicEnables};
+use poorwill_drivers::{FixedRegister, MediatedDevice, PlicEnables, TimeAlone};
 use poorwill_hart::emulation::{Access, Operation};
 use poorwill_memory::PhysRange;
 use spin::{Mutex, Once};
@@ -66,12 +66,15 @@ impl Mediated {
             device.start();
             (*registers, MediatedDevice::FwCfg(device))
         };
-        // Domains have none of these registers.
-        let has_devices = !domain::is_partitioned();
-        let devices = machine.fw_cfg.iter().filter(|_| has_devices);
+        // Of these registers domains have the clock's time alone.
+        let is_partitioned = domain::is_partitioned();
+        let clock = machine.rtc.filter(|_| is_partitioned).map(TimeAlone::new);
+        let clock = clock.map(|(page, clock)| (page, MediatedDevice::Clock(clock)));
+        let devices = machine.fw_cfg.iter().filter(|_| !is_partitioned);
         let devices = devices.zip(&REQUESTS).map(device);
         let plics = plic_registers(machine).filter(|_| has_plics);
-        let registers = MediatedRegisters::new(devices.chain(plics), &machine.machine_only);
+        let registers =
+            MediatedRegisters::new(devices.chain(plics).chain(clock), &machine.machine_only);
         MEDIATED.call_once(|| Mediated {
             is_empty: registers.is_empty(),
             registers: Mutex::new(registers),
