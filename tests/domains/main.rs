@@ -2,6 +2,7 @@
 //! or they sleep, alone and with the machine; or one ends.
 
 mod orders;
+mod refused;
 mod tree;
 
 use std::fs;
@@ -15,7 +16,7 @@ use poorwill_tests::{Setup, suite};
 use tempfile::TempDir;
 
 use orders::{BOUNDS, NEVER, Role, orders};
-use tree::{MEMORY, ORDERS, PROGRAM};
+use tree::{BUS, Bus, MEMORY, ORDERS, PROGRAM};
 
 /// Limit of each wait.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -31,8 +32,6 @@ fn main() -> anyhow::Result<()> {
 /// A row: what it shows, the domains' roles, and the console's lines in their order.
 type Row = (&'static str, [Role; 2], &'static [&'static str]);
 
-const ATTACKED: &[&str] = &["attacked ", "intact: "];
-
 const ENDED: &[&str] = &[
     "poorwill: domain side0 ends: its OS asks for a reboot",
     "poorwill: wake domain=side1 mode=retain source=timer",
@@ -42,13 +41,30 @@ const ENDED: &[&str] = &[
 const ROWS: &[Row] = &[
     (
         "attack from socket 0",
-        [Role::Attack, Role::Watch],
-        ATTACKED,
+        [Role::Attack, Role::WatchDevice],
+        &[
+            "attacked ",
+            "domain side0: DMA of device 0x8 to ",
+            "intact: ",
+        ],
     ),
     (
         "attack from socket 1",
-        [Role::Watch, Role::Attack],
-        ATTACKED,
+        [Role::WatchDevice, Role::Attack],
+        &[
+            "domain side1: DMA of device 0x8 to ",
+            "attacked ",
+            "intact: ",
+        ],
+    ),
+    (
+        "a device writes after its domain has ended",
+        [Role::ResetAmidDma, Role::WatchDevice],
+        &[
+            "poorwill: domain side0 ends: its OS asks for a reboot",
+            "refused, number 1: its context is closed",
+            "intact: ",
+        ],
     ),
     (
         "a domain sleeps alone",
@@ -121,6 +137,10 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
         (parts.run(*roles, lines)).with_context(|| format!("test domains, {name}"))?;
         println!("test domains, {name} ... ok");
     }
+    for (name, bus, line) in refused::ROWS {
+        (parts.refuses(bus, line)).with_context(|| format!("test domains, {name}"))?;
+        println!("test domains, refused: {name} ... ok");
+    }
     Ok(())
 }
 
@@ -134,10 +154,22 @@ struct Parts<'a> {
 impl Parts<'_> {
     /// Starts both domains, and waits for the console's lines.
     fn run(&self, roles: [Role; 2], lines: &[&str]) -> anyhow::Result<()> {
-        let (mut running, _folder) = self.power_on(roles)?;
+        let (mut running, _folder) = self.power_on(roles, &BUS)?;
         running.fail_on(&["FAIL", "panic", "cannot start"]);
         let outcome = (lines.iter()).try_for_each(|line| running.wait_for(line, LIMIT).map(drop));
         outcome.with_context(|| running.tail(40).join("\n"))?;
+        running.kill()?;
+        Ok(())
+    }
+
+    /// Starts a machine whose bus the firmware refuses with a line.
+    fn refuses(&self, bus: &Bus, line: &str) -> anyhow::Result<()> {
+        let (mut running, _folder) = self.power_on([Role::Attack, Role::WatchDevice], bus)?;
+        running.fail_on(&["watching", "FAIL", "panic"]);
+        for text in [&format!("poorwill: partition: {line}"), "cannot start"] {
+            let found = running.wait_for(text, LIMIT);
+            found.with_context(|| running.tail(40).join("\n"))?;
+        }
         running.kill()?;
         Ok(())
     }
@@ -167,7 +199,7 @@ impl Parts<'_> {
 
     /// What the probing domain's accesses raise.
     fn probe(&self, roles: [Role; 2]) -> anyhow::Result<Vec<String>> {
-        let (mut running, _folder) = self.power_on(roles)?;
+        let (mut running, _folder) = self.power_on(roles, &BUS)?;
         let mut found = Vec::new();
         loop {
             let line = running.wait_for("probe", PROBE_LIMIT);
@@ -187,7 +219,7 @@ impl Parts<'_> {
     }
 
     /// Starts both domains. The folder has the machine's files.
-    fn power_on(&self, roles: [Role; 2]) -> anyhow::Result<(RunningMachine, TempDir)> {
+    fn power_on(&self, roles: [Role; 2], bus: &Bus) -> anyhow::Result<(RunningMachine, TempDir)> {
         let Parts {
             qemu,
             firmware,
@@ -215,13 +247,11 @@ impl Parts<'_> {
             let cpus = format!("node,nodeid={node},memdev=socket{node},cpus={harts}");
             add("-numa", cpus);
         }
-        add("-device", "pci-bridge,id=bridge,chassis_nr=1,addr=1".into());
-        add(
-            "-device",
-            "edu,bus=bridge,addr=1,dma_mask=0xffffffffff".into(),
-        );
-        let attacker = roles.iter().position(|role| matches!(role, Role::Attack));
-        of_qemu::write(&machine, qemu, &tree::partition(attacker), &at("tree"))?;
+        for device in bus.devices {
+            add("-device", (*device).to_owned());
+        }
+        let attacker = roles.iter().position(|role| role.is_attacker());
+        of_qemu::write(&machine, qemu, &tree::partition(attacker, bus), &at("tree"))?;
         let mut add = |option: &str, value: String| {
             machine
                 .extra_arguments

@@ -1,6 +1,9 @@
 //! What the domains' guest does (tests/hostile), and the addresses that it tries.
 
-use crate::tree::{APLICS, CONFIGURATION, DEVICE, FILES, MEMORY, ORDERS, PROGRAM, UART};
+use crate::tree::{
+    APLICS, BRIDGE, CARD, CARD_CONFIGURATION, CONFIGURATION, DEVICE, FILES, MEMORY, ORDERS,
+    PROGRAM, UART,
+};
 
 /// The clock, whose time the owner of the UART may read.
 const CLOCK: u64 = 0x10_1000;
@@ -8,7 +11,7 @@ const CLOCK: u64 = 0x10_1000;
 /// What neither domain may reach: firmware, CLINT, M-level APLICs and IMSICs, IOMMU, configuration
 /// space, windows of PCI, flash, configuration device, test device, virtio, memory of no
 /// domain, an address without a device.
-pub(crate) const NOBODYS: [u64; 16] = [
+pub(crate) const NOBODYS: [u64; 19] = [
     0x8000_0000,
     0x8010_0000,
     0x200_0000,
@@ -19,7 +22,10 @@ pub(crate) const NOBODYS: [u64; 16] = [
     0x2500_0000,
     0x301_0000,
     0x3000_0000,
-    0x4000_0000,
+    BRIDGE + 4,
+    BRIDGE + 0x18,
+    CARD_CONFIGURATION + 0x10,
+    CARD,
     0x2000_0000,
     0x1010_0000,
     0x10_0000,
@@ -32,6 +38,8 @@ pub(crate) const NOBODYS: [u64; 16] = [
 pub(crate) enum Role {
     Attack,
     Watch,
+    /// Watches a device, too.
+    WatchDevice,
     /// Parks, with a timer that is due after these units of 100 ns.
     Park(u64),
     /// Puts the machine to sleep, as above.
@@ -47,6 +55,15 @@ pub(crate) enum Role {
     Flood,
     /// Reads the clock, and tries to set its alarm.
     Clock,
+    /// Ends while its device writes to its memory.
+    ResetAmidDma,
+}
+
+impl Role {
+    /// Whether it has the device below the bridge.
+    pub(crate) fn is_attacker(self) -> bool {
+        matches!(self, Role::Attack | Role::ResetAmidDma)
+    }
 }
 
 /// A timer that is never due in a test.
@@ -109,9 +126,14 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
     if index == 1 {
         addresses.push(UART);
     }
+    let device = match role {
+        _ if role.is_attacker() => DEVICE,
+        Role::WatchDevice => CARD,
+        _ => 0,
+    };
     let (role, sleep) = match role {
         Role::Attack => (0, 0),
-        Role::Watch => (1, 0),
+        Role::Watch | Role::WatchDevice => (1, 0),
         Role::Park(ticks) => (2, ticks),
         Role::Master(ticks) => (3, ticks),
         Role::Reset => (4, 0),
@@ -120,13 +142,14 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
         Role::Idle => (7, 0),
         Role::Flood => (8, 0),
         Role::Clock => (9, 0),
+        Role::ResetAmidDma => (10, 0),
     };
     let head = [
         role,
         2 * other as u64,
         foreign + PROGRAM,
         APLICS[index],
-        if role == 0 { DEVICE } else { 0 },
+        device,
         CONFIGURATION,
         2 * index as u64 + 1,
         sleep,

@@ -16,28 +16,66 @@ pub(crate) const UART: u64 = 0x1000_0000;
 pub(crate) const DEVICE: u64 = 0x5000_0000;
 pub(crate) const CONFIGURATION: u64 = 0x3010_8000;
 
+/// The bridge's configuration space.
+pub(crate) const BRIDGE: u64 = 0x3000_8000;
+
+/// The other domain's `edu`, in slot 3 of the first bus; its configuration space.
+pub(crate) const CARD: u64 = 0x4000_0000;
+pub(crate) const CARD_CONFIGURATION: u64 = 0x3001_8000;
+const CARD_FUNCTION: &str = "poorwill,functions = <0x02001810 0 0x40000000 0 0x100000>;";
+
 /// Regions of the bus below the bridge, for the attacker.
-pub(crate) const BUS_REGIONS: &str = ", <&bus 0x1b>, <&window 0x1b>";
+const BUS_REGIONS: &str = ", <&bus 0x1b>, <&window 0x1b>";
 
-/// The bridge and `edu`, for the attacker.
-pub(crate) const FUNCTIONS: &str = "poorwill,functions = <0x00000818 1 1 0 0>,
-    <0x02000820 0 0x50000000 0 0x10000000>, <0x02010810 0 0x50000000 0 0x100000>;";
+/// PCI devices, and the attacker's entries of `poorwill,functions`.
+#[derive(Clone, Copy)]
+pub(crate) struct Bus {
+    pub(crate) devices: &'static [&'static str],
+    pub(crate) functions: &'static str,
+}
 
-/// The rest of QEMU's tree. The domain on socket `attacker` has the PCI functions.
-pub(crate) fn partition(attacker: Option<usize>) -> String {
+/// The bridge and its window, in `poorwill,functions`.
+macro_rules! bridge_and {
+    ($more:literal) => {
+        concat!(
+            "<0x00000818 1 1 0 0>, <0x02000820 0 0x50000000 0 0x10000000>, ",
+            $more
+        )
+    };
+}
+pub(crate) use bridge_and;
+
+pub(crate) const BRIDGE_DEVICE: &str = "pci-bridge,id=bridge,chassis_nr=1,addr=1";
+pub(crate) const EDU: &str = "edu,bus=bridge,addr=1,dma_mask=0xffffffffff";
+pub(crate) const CARD_DEVICE: &str = "edu,addr=3";
+
+/// The attacker has `edu` below the bridge.
+pub(crate) const BUS: Bus = Bus {
+    devices: &[BRIDGE_DEVICE, EDU, CARD_DEVICE],
+    functions: bridge_and!("<0x02010810 0 0x50000000 0 0x100000>"),
+};
+
+/// The rest of QEMU's tree. The domain on socket `attacker` has the bridge and `edu` below it, and
+/// the other one the card.
+pub(crate) fn partition(attacker: Option<usize>, bus: &Bus) -> String {
     let regions = region("uart", UART, 12, "mmio;")
         + &region("firmware", MEMORY[0], 21, "")
         + &region("bus", 0x3010_0000, 20, "mmio;")
-        + &region("window", DEVICE, 28, "mmio;");
+        + &region("window", DEVICE, 28, "mmio;")
+        + &region("card", CARD, 20, "mmio;");
     let domains = [
         (", <&uart 0x1b>, <&firmware 0>", ""),
         ("", "system-suspend-allowed;"),
     ];
     let domains = domains.into_iter().enumerate();
     let domains = domains.map(|(index, (regions, rights))| {
-        let (bus, functions) = match attacker == Some(index) {
-            true => (BUS_REGIONS, FUNCTIONS),
-            false => ("", ""),
+        let (bus, functions) = match attacker {
+            None => ("", String::new()),
+            Some(attacker) if attacker == index => (
+                BUS_REGIONS,
+                format!("poorwill,functions = {};", bus.functions),
+            ),
+            Some(_) => (", <&card 0x1b>", CARD_FUNCTION.to_owned()),
         };
         domain(
             index,

@@ -6,29 +6,10 @@ use sbi_spec::binary::{RET_ERR_INVALID_ADDRESS, RET_ERR_INVALID_PARAM};
 use crate::probe::{
     INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, time, write,
 };
-use crate::{IDENTITY, Orders, dma, say};
+use crate::{Orders, aplic, dma, say};
 
-/// Registers of an APLIC's domain (AIA, 4.5).
-const DOMAINCFG: u64 = 0;
-const SOURCECFG: u64 = 4;
-const GENMSI: u64 = 0x3000;
-const TARGET: u64 = 0x3004;
-const SETIENUM: u64 = 0x1edc;
-const SETIPNUM: u64 = 0x1cdc;
-
-/// DOMAINCFG: interrupts are enabled, and sent as messages.
-const ENABLED_MESSAGES: u32 = 1 << 8 | 1 << 2;
-/// GENMSI: the message is not yet sent.
-const BUSY: u32 = 1 << 12;
-/// SOURCECFG: detached, so that software alone raises it.
-const DETACHED: u32 = 1;
 /// Time for a line, in units of 100 ns.
 const LINE: u64 = 50_000;
-/// Hart numbers that fit a target.
-const NUMBERS: u32 = 1 << 14;
-/// Guest indexes that fit a target (AIA, 4.5.16), and their place.
-const GUESTS: u32 = 1 << 6;
-const GUEST_SHIFT: u32 = 12;
 
 /// Runs all attacks, and says how they end.
 pub(crate) fn run(orders: &Orders, addresses: &[u64]) {
@@ -44,7 +25,7 @@ pub(crate) fn run(orders: &Orders, addresses: &[u64]) {
     }
     failed += calls(orders);
     failed += dma::run(orders, addresses);
-    interrupts(orders.aplic);
+    aplic::send_everywhere(orders.aplic);
     let tried = addresses.len();
     say(format_args!(
         "{} {tried} addresses",
@@ -142,23 +123,6 @@ fn calls(orders: &Orders) -> usize {
         }
     }
     failed
-}
-
-/// Sends messages to each hart number that an APLIC can name: on request, and by a source, with
-/// guest indexes, too.
-fn interrupts(aplic: u64) {
-    write(aplic + DOMAINCFG, ENABLED_MESSAGES);
-    write(aplic + SOURCECFG, DETACHED);
-    write(aplic + SETIENUM, 1);
-    for number in 0..NUMBERS {
-        let message = number << 18 | IDENTITY as u32;
-        write(aplic + GENMSI, message);
-        while read(aplic + GENMSI) & BUSY != 0 {}
-        for guest in [0, number % GUESTS, GUESTS - 1] {
-            write(aplic + TARGET, message | guest << GUEST_SHIFT);
-            write(aplic + SETIPNUM, 1);
-        }
-    }
 }
 
 /// Registers of the goldfish clock: the time's halves, the alarm's, its enable, its state.

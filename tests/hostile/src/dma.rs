@@ -17,6 +17,15 @@ const BUFFER: u64 = 0x4_0000;
 const START: u32 = 1;
 const TO_MEMORY: u32 = 1 << 1;
 
+/// The lowest byte of the identification.
+const EDU: u32 = 0xed;
+
+/// The first BAR, and its length.
+const BAR: u64 = 0x10;
+const BAR_BYTES: u64 = 1 << 20;
+/// Time in which a watcher looks at everything once, in units of 100 ns.
+const LOOK: u64 = 200_000;
+
 /// The command register of configuration space, and its bits for memory and DMA.
 const PCI_COMMAND: u64 = 4;
 const ACTIVE: u32 = 0b110;
@@ -55,8 +64,8 @@ impl Block {
     }
 }
 
-/// Runs one transfer. Returns whether it ended.
-fn transfer(device: u64, from: u64, to: u64, count: u32, command: u32) -> bool {
+/// Starts a transfer, which the device makes 100 ms later.
+fn begin(device: u64, from: u64, to: u64, count: u32, command: u32) {
     for (register, value) in [(SOURCE, from), (TARGET, to)] {
         write(device + register, value as u32);
         write(device + register + 4, (value >> 32) as u32);
@@ -65,6 +74,11 @@ fn transfer(device: u64, from: u64, to: u64, count: u32, command: u32) -> bool {
     write(device + COUNT + 4, 0);
     write(device + COMMAND, command | START);
     write(device + COMMAND + 4, 0);
+}
+
+/// Runs one transfer. Returns whether it ended.
+fn transfer(device: u64, from: u64, to: u64, count: u32, command: u32) -> bool {
+    begin(device, from, to, count, command);
     let end = time() + LIMIT;
     while time() < end {
         if read(device + COMMAND) & START == 0 {
@@ -101,12 +115,37 @@ pub(crate) fn run(orders: &Orders, addresses: &[u64]) -> usize {
     {
         is_done &= to_memory(device, *address, 4);
     }
-    // An INTx that the device's driver does not expect.
+    // An INTx that the device's driver does not expect, without messages.
     write(device + RAISE, 1);
+    failed += usize::from(!moves(orders, addresses));
     if !is_done {
         say(format_args!("FAIL: a transfer does not end"));
     }
     failed + usize::from(!is_done)
+}
+
+/// Starts a transfer to the domain's own memory, and does not wait for it.
+pub(crate) fn leave_transfer(orders: &Orders) {
+    write(orders.configuration + PCI_COMMAND, ACTIVE);
+    begin(orders.device, BUFFER, OWN.address(), BYTES, TO_MEMORY);
+}
+
+/// Moves the device over all addresses that its BAR can hold, and back. Returns whether it is there
+/// again.
+fn moves(orders: &Orders, addresses: &[u64]) -> bool {
+    let bar = orders.configuration + BAR;
+    let aligned = (addresses.iter()).filter(|address| address.is_multiple_of(BAR_BYTES));
+    for address in aligned {
+        write(bar, *address as u32);
+        let end = time() + LOOK;
+        while time() < end {}
+    }
+    write(bar, orders.device as u32);
+    let is_back = read(orders.device) & 0xff == EDU;
+    if !is_back {
+        say(format_args!("FAIL: the device is not back"));
+    }
+    is_back
 }
 
 /// Returns whether the device copies within its domain's memory.

@@ -8,6 +8,7 @@
     reason = "usize has 64 bits on this machine"
 )]
 
+mod aplic;
 mod attack;
 mod dma;
 mod probe;
@@ -36,7 +37,8 @@ pub(crate) struct Orders {
     /// 0: attack; 1: watch; 2: park again and again; 3: put the machine to sleep again and again; 4:
     /// end by a reset; 5: the same while another hart asks for a sleep; 6: try each
     /// address, and say what the accesses raise; 7: do nothing; 8: flood the console;
-    /// 9: read the clock at the first address, and try to set its alarm.
+    /// 9: read the clock at the first address, and try to set its alarm; 10: end while the
+    /// device writes.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -79,7 +81,7 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
     };
     match read.role {
         0 => attack::run(&read, addresses),
-        1 => watch::run(),
+        1 => watch::run(&read),
         2 => sleep::park(read.sleep),
         3 => sleep::master(read.sleep),
         4 => attack::reset(),
@@ -87,6 +89,10 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
         6 => attack::survey(addresses),
         8 => attack::flood(),
         9 => attack::clock(addresses[0]),
+        10 => {
+            dma::leave_transfer(&read);
+            attack::reset();
+        }
         _ => {}
     }
     loop {

@@ -1,0 +1,64 @@
+//! Buses that differ from what the device tree says: the firmware starts no domain.
+
+use crate::tree::{BRIDGE_DEVICE, BUS, Bus, CARD_DEVICE, EDU, bridge_and};
+
+/// A row: what the bus has, and the console's line.
+pub(crate) type Row = (&'static str, Bus, &'static str);
+
+/// A function without addresses.
+const ALONE: &str = bridge_and!("<0x00010800 0 0 0 0>");
+
+pub(crate) const ROWS: &[Row] = &[
+    (
+        "a function is missing",
+        Bus {
+            devices: &[BRIDGE_DEVICE, CARD_DEVICE],
+            ..BUS
+        },
+        "no PCI function answers at 01:01.0",
+    ),
+    (
+        "a function without a name below the bridge",
+        Bus {
+            devices: &[BRIDGE_DEVICE, EDU, "edu,bus=bridge,addr=2", CARD_DEVICE],
+            ..BUS
+        },
+        "PCI function 01:02.0 is below a named bridge",
+    ),
+    (
+        "a root port",
+        Bus {
+            devices: &[
+                "pcie-root-port,id=bridge,chassis=1,addr=1",
+                "edu,bus=bridge,addr=0",
+                CARD_DEVICE,
+            ],
+            ..BUS
+        },
+        "00:01.0 is a root port",
+    ),
+    (
+        "a virtio device that bypasses the IOMMU",
+        Bus {
+            devices: &[
+                BRIDGE_DEVICE,
+                "virtio-rng-pci,bus=bridge,addr=1,disable-legacy=on",
+                CARD_DEVICE,
+            ],
+            functions: ALONE,
+        },
+        "virtio function 01:01.0 bypasses the IOMMU",
+    ),
+    (
+        "another interrupt pin",
+        Bus {
+            devices: &[
+                BRIDGE_DEVICE,
+                "ich9-usb-uhci2,bus=bridge,addr=1",
+                CARD_DEVICE,
+            ],
+            functions: ALONE,
+        },
+        "PCI function 01:01.0 uses pin B",
+    ),
+];
