@@ -21,6 +21,10 @@ const MAX_PARENT_CELLS: u32 = 8;
 pub struct PciWiring<'t> {
     root: FdtNode<'t>,
     host: FdtNode<'t>,
+    /// The controller of the first line, and the first IOMMU, by their phandles. Mostly there are no
+    /// others, and a search for a phandle takes time.
+    controller: Option<(u32, FdtNode<'t>)>,
+    iommu: Option<(u32, FdtNode<'t>)>,
 }
 
 /// An input of an interrupt controller.
@@ -37,8 +41,19 @@ impl<'t> PciWiring<'t> {
     #[must_use]
     pub fn first(blob: &'t [u8]) -> Option<Self> {
         let root = open(blob)?.root();
-        let host = first_host(root, 0)?;
-        Some(PciWiring { root, host })
+        let (bus, host) = first_host(root, 0)?;
+        let named = |name, place| {
+            let phandle = cells(host, name)?.nth(place)?;
+            // Controllers are mostly on the host's bus.
+            let near = find_by_phandle(bus, phandle, 0);
+            Some((phandle, near.or_else(|| find_by_phandle(root, phandle, 0))?))
+        };
+        Some(PciWiring {
+            root,
+            host,
+            controller: named("interrupt-map", UNIT_CELLS),
+            iommu: named("iommu-map", 1),
+        })
     }
 
     /// The CPU's addresses of I/O ports; `None` if no window of the host bridge has all of them (PCI
@@ -72,7 +87,7 @@ impl<'t> PciWiring<'t> {
                 *cell = map.next()?;
             }
             let controller = map.next()?;
-            let parent = find_by_phandle(self.root, controller, 0)?;
+            let parent = self.node(self.controller, controller)?;
             let address_cells = cell(parent, "#address-cells").unwrap_or(0);
             let interrupt_cells = cell(parent, "#interrupt-cells").unwrap_or(1);
             if address_cells > MAX_PARENT_CELLS || interrupt_cells > MAX_PARENT_CELLS {
@@ -95,6 +110,14 @@ impl<'t> PciWiring<'t> {
         }
     }
 
+    /// The node with this phandle, which may be the known one.
+    fn node(&self, known: Option<(u32, FdtNode<'t>)>, phandle: u32) -> Option<FdtNode<'t>> {
+        match known {
+            Some((found, node)) if found == phandle => Some(node),
+            _ => find_by_phandle(self.root, phandle, 0),
+        }
+    }
+
     /// Returns whether the host bridge passes the function's memory accesses to an IOMMU
     /// (`iommu-map`).
     #[must_use]
@@ -111,7 +134,7 @@ impl<'t> PciWiring<'t> {
                 .checked_sub(first)
                 .is_some_and(|offset| offset < length);
             let is_iommu = |node| is_enabled(node) && is_any(node, &["riscv,iommu"]);
-            if is_here && find_by_phandle(self.root, iommu, 0).is_some_and(is_iommu) {
+            if is_here && self.node(self.iommu, iommu).is_some_and(is_iommu) {
                 return true;
             }
         }
@@ -120,12 +143,12 @@ impl<'t> PciWiring<'t> {
 }
 
 /// The first host bridge below a node, in the order in which [`Machine`](crate::Machine) lists
-/// them.
-fn first_host(bus: FdtNode<'_>, depth: u8) -> Option<FdtNode<'_>> {
+/// them, after the bus that it is on.
+fn first_host(bus: FdtNode<'_>, depth: u8) -> Option<(FdtNode<'_>, FdtNode<'_>)> {
     let nodes = bus.children().filter(|node| is_enabled(*node));
     let mut nodes = nodes.filter(|node| !["cpus", "chosen"].contains(&node.name()));
     nodes.find_map(|node| match Binding::of(node) {
-        Some(Binding::PciHost) => node.property("reg").map(|_| node),
+        Some(Binding::PciHost) => node.property("reg").map(|_| (bus, node)),
         None if depth < BUS_LEVELS => first_host(node, depth + 1),
         _ => None,
     })

@@ -38,6 +38,18 @@ impl Partition {
         Ok(is_there.then_some(partition))
     }
 
+    /// Returns whether the tree may restrict the harts that boot the machine cold. A partition's
+    /// [`may_boot_cold`](Self::may_boot_cold) then says which.
+    ///
+    /// # Errors
+    ///
+    /// [`PartitionError`].
+    pub fn restricts_cold_boot(blob: &[u8]) -> Result<bool, PartitionError> {
+        let tree = open(blob).ok_or(PartitionError::Damaged)?;
+        let configs = Configs::of(tree.root())?;
+        Ok(configs.domains.is_some() && configs.machine.is_some())
+    }
+
     /// As [`read`](Self::read), into an empty `self`: a partition takes 16 KiB and is not moved.
     /// Returns whether the tree describes a partition.
     ///
@@ -47,10 +59,7 @@ impl Partition {
     pub fn survey(&mut self, blob: &[u8]) -> Result<bool, PartitionError> {
         let tree = open(blob).ok_or(PartitionError::Damaged)?;
         let root = tree.root();
-        let mut configs = Configs::default();
-        if let Some(chosen) = root.child("chosen") {
-            configs.find(chosen, MAX_DEPTH)?;
-        }
+        let configs = Configs::of(root)?;
         let Some(config) = configs.domains else {
             return Ok(false);
         };
@@ -328,6 +337,14 @@ struct Configs<'a> {
 }
 
 impl<'a> Configs<'a> {
+    fn of(root: FdtNode<'a>) -> Result<Self, PartitionError> {
+        let mut configs = Configs::default();
+        if let Some(chosen) = root.child("chosen") {
+            configs.find(chosen, MAX_DEPTH)?;
+        }
+        Ok(configs)
+    }
+
     fn find(&mut self, node: FdtNode<'a>, depth: u32) -> Result<(), PartitionError> {
         let depth = depth.checked_sub(1).ok_or(PartitionError::TooDeep)?;
         for child in node.children() {

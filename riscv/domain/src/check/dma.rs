@@ -1,6 +1,6 @@
 //! PCI functions and their DMA.
 
-use poorwill_devicetree::{DomainNode, FunctionRange, Partition, RangeKind};
+use poorwill_devicetree::{DomainNode, FunctionRange, MemoryRegion, Partition, RangeKind};
 use poorwill_medium::pci::Function;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
@@ -87,15 +87,25 @@ fn iommu(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced))
 /// that is below none of its bridges. The first bus is machine mode's, and named elsewhere.
 fn configuration(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
     for host in &facts.machine.pci {
-        let buses = (host.bridge.first_bus..=host.bridge.last_bus).skip(1);
-        let mut starts = (1_u64..).map(|number| host.ecam.start.checked_add(number * BUS_BYTES));
-        let mut foreign = buses.filter(|bus| {
-            let start = starts.next().flatten();
-            let space = start.map(|start| PhysRange::new(start, BUS_BYTES));
-            let is_its = has_bus(domain, *bus);
-            space.is_some_and(|space| !is_its && first_access(domain, space).is_some())
+        let buses = host.bridge.last_bus - host.bridge.first_bus;
+        let ecam = PhysRange::new(host.ecam.start, BUS_BYTES * (u64::from(buses) + 1));
+        // The buses whose configuration space lies in the domain's regions.
+        let regions = domain.regions.iter().map(MemoryRegion::range);
+        let reached = regions.filter(|region| region.overlaps(&ecam));
+        let reached = reached.flat_map(|region| {
+            let first = region.start.saturating_sub(ecam.start) / BUS_BYTES;
+            let last = (region.end.min(ecam.end) - 1 - ecam.start) / BUS_BYTES;
+            first.max(1)..=last
         });
-        if let Some(bus) = foreign.next() {
+        let foreign = reached.filter_map(|number| {
+            let bus = host
+                .bridge
+                .first_bus
+                .checked_add(u8::try_from(number).ok()?)?;
+            let space = PhysRange::new(ecam.start + number * BUS_BYTES, BUS_BYTES);
+            (!has_bus(domain, bus) && first_access(domain, space).is_some()).then_some(bus)
+        });
+        if let Some(bus) = foreign.min() {
             tell(Unfenced::Configuration {
                 domain: domain.name,
                 bus,
@@ -189,8 +199,9 @@ fn shared_functions(domain: &DomainNode, other: &DomainNode, tell: &mut dyn FnMu
             other: other.name,
         });
     }
-    let buses = |one: &DomainNode, bus| has_bus(one, bus);
-    let shared = (0..=u8::MAX).find(|bus| buses(domain, *bus) && buses(other, *bus));
+    let buses = domain.functions.iter().filter_map(|one| one.buses);
+    let mut buses = buses.flat_map(|(first, last)| first..=last);
+    let shared = buses.find(|bus| has_bus(other, *bus));
     if let Some(bus) = shared {
         tell(Unfenced::SharedBus {
             bus,

@@ -1,10 +1,13 @@
 //! INTx: the wired interrupts of PCI functions.
 
-use poorwill_devicetree::{DomainFunction, DomainNode, Partition};
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{
+    DomainFunction, DomainNode, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, Partition,
+};
 use poorwill_medium::pci::Function;
 
+use super::Facts;
 use super::unfenced::Unfenced;
-use super::{Facts, pairs};
 
 /// Pins of a function, INTA to INTD.
 const PINS: u8 = 4;
@@ -69,22 +72,23 @@ pub(super) fn shared_sources(
         let line = intx_line(domain, host.bridge.first_bus, one.function, 1)?;
         wiring.source(line.device, line.pin)
     };
-    for (domain, other) in pairs(partition) {
-        for one in &domain.functions {
-            let Some(source) = source_of(domain, one) else {
-                continue;
-            };
-            for their in &other.functions {
-                if source_of(other, their) == Some(source) {
-                    tell(Unfenced::SharedIntx {
-                        domain: domain.name,
-                        function: one.function,
-                        other: other.name,
-                        other_function: their.function,
-                        source_number: source.source,
-                    });
-                }
-            }
+    let all = partition.domains.iter().flat_map(|domain| {
+        let functions = domain.functions.iter();
+        functions.filter_map(move |one| Some((domain, one.function, source_of(domain, one)?)))
+    });
+    let all: ArrayVec<_, { MAX_DOMAINS * MAX_DOMAIN_FUNCTIONS }> = all.collect();
+    for (place, (domain, function, source)) in all.iter().enumerate() {
+        let others = all.iter().skip(place + 1);
+        for (other, other_function, _) in
+            others.filter(|(other, _, their)| their == source && !core::ptr::eq(*domain, *other))
+        {
+            tell(Unfenced::SharedIntx {
+                domain: domain.name,
+                function: *function,
+                other: other.name,
+                other_function: *other_function,
+                source_number: source.source,
+            });
         }
     }
 }

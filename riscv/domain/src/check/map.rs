@@ -58,6 +58,9 @@ pub(super) fn kept(partition: &Partition, facts: &Facts<'_>, tell: &mut dyn FnMu
 
 /// The first address in a range that the domain may access.
 pub(super) fn first_access(domain: &DomainNode, range: PhysRange) -> Option<u64> {
+    // Most ranges are in no region, and spans take time.
+    let mut regions = domain.regions.iter();
+    regions.find(|region| region.range().overlaps(&range))?;
     let spans = domain.spans();
     let there = spans.iter().find(|span| span.range.overlaps(&range))?;
     Some(there.range.start.max(range.start))

@@ -82,7 +82,7 @@ pub(crate) fn may_boot(hart: u64, machine: &Machine, blob: &[u8]) -> Result<bool
         let is_there = partition.survey(blob).map_err(Refused::because)?;
         Ok(!is_there || partition.may_boot_cold(hart))
     }
-    match machine.has_domains {
+    match machine.has_domains && Partition::restricts_cold_boot(blob).map_err(Refused::because)? {
         true => in_partition(hart, blob),
         false => Ok(true),
     }
