@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{DomainOnQemu, number};
+use super::{DomainOnQemu, number, quoted};
 
 /// The most functions of a Linux: their slots share a wired source.
 pub(super) const MAX: usize = 7;
@@ -66,10 +66,8 @@ pub(super) fn arguments(socket: usize, domain: &DomainOnQemu) -> Vec<(&'static s
             .trigger
             .as_ref()
             .map_or("null,id=trigger".into(), |path| {
-                format!(
-                    "socket,id=trigger,path={},server=on,wait=off",
-                    path.display()
-                )
+                let path = quoted(path);
+                format!("socket,id=trigger,path={path},server=on,wait=off")
             });
         list.push(("-object", "can-bus,id=can".into()));
         list.push(("-device", format!("kvaser_pci,canbus=can,addr={CAN_SLOT}")));
@@ -96,7 +94,7 @@ pub(super) fn arguments(socket: usize, domain: &DomainOnQemu) -> Vec<(&'static s
         )
     };
     for (index, disk) in domain.disks.iter().enumerate() {
-        let (id, file) = (format!("disk{socket}-{index}"), disk.display());
+        let (id, file) = (format!("disk{socket}-{index}"), quoted(disk));
         list.push(("-drive", format!("if=none,id={id},format=raw,file={file}")));
         list.push((
             "-device",

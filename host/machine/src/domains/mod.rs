@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
+use crate::qemu::RECOMMENDED;
 use crate::size::Bytes;
 use crate::tree::{self, TreeError};
-use crate::{Machine, Qemu};
+use crate::{Machine, Qemu, Version};
 
 /// The description of a machine with domains.
 #[derive(Clone, Debug, Deserialize)]
@@ -99,6 +100,12 @@ pub enum DomainsError {
     NotLinux(String),
     #[error("domain {0} has {1} PCI functions; there is room for {max}", max = functions::MAX)]
     Functions(String, usize),
+    #[error("two domains have {key} = {value}; change one")]
+    Twice { key: &'static str, value: String },
+    #[error("`may_sleep` is set in {0} domains; set it in one, the master")]
+    Masters(usize),
+    #[error("QEMU {0} lacks the IOMMU that domains need; use {RECOMMENDED} or later")]
+    OldQemu(Version),
     #[error("domain {name}: {file} does not fit into the domain's memory", file = .file.display())]
     TooLarge { name: String, file: PathBuf },
     #[error(transparent)]
@@ -115,6 +122,10 @@ const RAM: u64 = 0x8000_0000;
 const PROGRAM: u64 = 0x20_0000;
 const TREE: u64 = 0x7f0_0000;
 const INITRD: u64 = 0x800_0000;
+
+/// Bytes at the end of a domain's memory where QEMU may place the machine's tree: below the end of
+/// RAM, or below 3 GiB.
+const MACHINE_TREE: u64 = 2 << 20;
 
 fn two() -> u32 {
     2
@@ -172,7 +183,15 @@ impl Domains {
         for (socket, domain) in self.domains.iter().enumerate() {
             domain.check(socket + 1 == count)?;
         }
-        Ok(())
+        let names = self.domains.iter().map(|domain| &domain.name);
+        unique("name", names)?;
+        let orders = self.domains.iter().map(|domain| domain.wake_order);
+        unique("wake_order", orders)?;
+        let masters = self.domains.iter().filter(|domain| domain.may_sleep);
+        match masters.count() {
+            1 => Ok(()),
+            count => Err(DomainsError::Masters(count)),
+        }
     }
 
     /// Makes the machine, and its device trees in `folder`. The first one is the firmware's.
@@ -187,6 +206,9 @@ impl Domains {
         folder: &Path,
     ) -> Result<(Machine, PathBuf), DomainsError> {
         self.check()?;
+        if qemu.version < RECOMMENDED {
+            return Err(DomainsError::OldQemu(qemu.version));
+        }
         let mut machine = self.board(firmware);
         let of_machine = folder.join("machine.dtb");
         let plain = tree::of_machine(&machine, qemu, &of_machine)?;
@@ -263,7 +285,11 @@ impl Domains {
         let files = [
             (program.map(PathBuf::as_path), PROGRAM, TREE - PROGRAM),
             (Some(tree), TREE, INITRD - TREE),
-            (domain.initrd.as_deref(), INITRD, self.memory.0 - INITRD),
+            (
+                domain.initrd.as_deref(),
+                INITRD,
+                self.memory.0 - MACHINE_TREE - INITRD,
+            ),
         ];
         for (file, offset, room) in files {
             let Some(file) = file else { continue };
@@ -273,7 +299,7 @@ impl Domains {
                     file: file.to_owned(),
                 });
             }
-            let (file, address) = (file.display(), self.memory_of(socket) + offset);
+            let (file, address) = (quoted(file), self.memory_of(socket) + offset);
             let value = format!("loader,file={file},addr={address:#x},force-raw=on");
             add(machine, "-device", value);
         }
@@ -326,6 +352,27 @@ impl DomainOnQemu {
 /// A count of sockets or functions as QEMU's and the tree's 32 bits.
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("a machine has few of them")
+}
+
+/// Refuses two equal values of a key.
+fn unique<T: Ord + ToString>(
+    key: &'static str,
+    values: impl Iterator<Item = T>,
+) -> Result<(), DomainsError> {
+    let mut values: Vec<_> = values.collect();
+    values.sort();
+    match values.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(DomainsError::Twice {
+            key,
+            value: pair[0].to_string(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// A file's name within an argument of QEMU, which reads two commas as one.
+fn quoted(file: &Path) -> String {
+    file.to_string_lossy().replace(',', ",,")
 }
 
 fn bytes_of(file: &Path) -> Result<u64, DomainsError> {

@@ -50,12 +50,37 @@ fn faults_are_named() {
             "memory = \"1G\"\nharts = 3",
             "must be 1, 2 or 4",
         ),
+        ("name = \"linux\"", "name = \"critical\"", "name = critical"),
+        ("wake_order = 2", "wake_order = 1", "wake_order = 1; change"),
+        ("may_sleep = true", "", "in 0 domains; set it in one"),
     ] {
         let error = parsed(&TWO.replacen(from, to, 1)).unwrap_err();
         assert!(error.contains(expected), "{to}: {error}");
     }
     let (one, _) = TWO.split_once("[[domain]]\nname = \"critical\"").unwrap();
     assert!(parsed(one).unwrap_err().contains("2 to 4 domains"));
+}
+
+#[test]
+fn names_of_files_and_command_lines_are_quoted() {
+    let mut domains = parsed(TWO).unwrap();
+    domains.domains[0].disks = vec!["a,b".into()];
+    domains.domains[0].append = r#"x="\" y"#.into();
+    let arguments = functions::arguments(0, &domains.domains[0]);
+    let drive = |(_, value): &(&str, String)| value.ends_with("file=a,,b");
+    assert!(arguments.iter().any(drive), "{arguments:?}");
+    let source = trees::of_linux(&domains, 0, "", 0);
+    assert!(source.contains(r#"bootargs = "x=\"\\\" y""#), "{source}");
+}
+
+#[test]
+fn an_old_qemu_is_refused() {
+    let qemu = Qemu {
+        program: "qemu".into(),
+        version: Version(9, 2),
+    };
+    let made = parsed(TWO).unwrap().machine(&qemu, "fw".as_ref(), "".as_ref());
+    assert!(made.unwrap_err().to_string().contains("QEMU 9.2 lacks"));
 }
 
 #[test]

@@ -160,7 +160,7 @@ pub(super) fn of_linux(domains: &Domains, socket: usize, plain: &str, initrd: u6
         .collect();
     source += &format!(
         "/ {{ chosen {{ bootargs = \"{}\"; }}; }};\n",
-        domain.append.replace('"', "")
+        domain.append.replace('\\', "\\\\").replace('"', "\\\"")
     );
     if initrd > 0 {
         let start = memory + INITRD;
@@ -191,7 +191,8 @@ pub(super) fn of_linux(domains: &Domains, socket: usize, plain: &str, initrd: u6
     source + &host_bridge(domains, socket)
 }
 
-/// A Linux's bus as its host bridge, or no host bridge.
+/// A Linux's bus as its host bridge, or no host bridge. Linux keeps the addresses at which the
+/// firmware has placed the functions.
 fn host_bridge(domains: &Domains, socket: usize) -> String {
     if functions::property(socket, &domains.domains[socket]).is_empty() {
         return "/delete-node/ &{/soc/pci@30000000};\n".into();
@@ -204,7 +205,8 @@ fn host_bridge(domains: &Domains, socket: usize) -> String {
          /delete-property/ interrupt-map-mask; /delete-property/ #interrupt-cells; \
          /delete-property/ iommu-map; reg = <0 {configuration:#x} 0 {BUS_BYTES:#x}>; \
          bus-range = <{bus} {bus}>; \
-         ranges = <0x2000000 0 {window:#x} 0 {window:#x} 0 {bytes:#x}>; }};\n"
+         ranges = <0x2000000 0 {window:#x} 0 {window:#x} 0 {bytes:#x}>; }};\n\
+         / {{ chosen {{ linux,pci-probe-only = <1>; }}; }};\n"
     )
 }
 
