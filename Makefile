@@ -38,6 +38,10 @@ demo-snapshot: say-demo-snapshot setup fetch build guest ## Show an appliance th
 demo-cut: say-demo-cut setup fetch build guest loader plugin ## Show a machine with persistent memory that resumes after each of ten power failures
 	@$(CLI) demo cut
 
+.PHONY: demo-domains
+demo-domains: say-demo-domains setup fetch build guest critical ## Show a critical guest and a Linux that share a machine, sleep together and wake in order
+	@$(CLI) demo domains
+
 CUTS ?= 300
 SEED ?=
 COUNT ?= 20
@@ -75,13 +79,15 @@ soak-domains: setup fetch build guest critical ## Wake a machine with domains WA
 soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots (WAKES=200), and cut the power during other wakes
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines
 
-.PHONY: say-demo say-demo-cut say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-soak-snapshot say-fuzz say-perf
+.PHONY: say-demo say-demo-cut say-demo-domains say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-soak-snapshot say-fuzz say-perf
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
 	@echo "test: about 30 minutes, on a slow host 50; the first time 20 more, for the toolchain, the guest and the builds"
 say-demo-cut:
 	@echo "demo-cut: about 8 minutes; the first time about 17, for the toolchain and the guest"
+say-demo-domains:
+	@echo "demo-domains: about half a minute; the first time about 10, for the toolchain and the guest"
 say-demo-snapshot:
 	@echo "demo-snapshot: about 4 minutes; the first time about 15, for the toolchain and the guest"
 say-test-long:

@@ -3,12 +3,15 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use poorwill_devicetree::{
     DomainNode, FunctionRange, Machine, MemoryRegion, Partition, PciWiring, Permissions, RangeKind,
 };
 use poorwill_domain::check::{Facts, Unfenced, Unseen, findings, unseen};
 use poorwill_domain::pmp::Pmp;
+use poorwill_machine::area::{Questions, inspect};
+use poorwill_machine::domains::Domains;
+use poorwill_machine::{Machine as OnQemu, Qemu};
 use poorwill_medium::pci::Function;
 use poorwill_memory::PhysRange;
 use serde_json::{Value, json};
@@ -18,6 +21,49 @@ const FIRMWARE_BYTES: u64 = 1792 << 10;
 
 /// log2 of the PMP granularity that the check assumes: pages, or less.
 const GRANULARITY_BITS: u32 = 12;
+
+/// PMP entries of QEMU's harts.
+const PMP_ENTRIES: usize = 16;
+
+/// The address at which QEMU loads the firmware.
+const FIRMWARE_AT: u64 = 0x8000_0000;
+
+/// Makes a machine with domains, with its trees in `folder`, and checks that they can be fenced.
+///
+/// # Errors
+///
+/// The machine cannot be made, or a name of each reason against the fence.
+pub(crate) fn checked_machine(
+    domains: &Domains,
+    qemu: &Qemu,
+    firmware: &Path,
+    folder: &Path,
+) -> anyhow::Result<OnQemu> {
+    let mut sleep_disks = Vec::new();
+    for (bus, slot, disk) in domains.disks() {
+        // A disk without a partition table has no sleep area.
+        let areas = inspect(disk, Questions::default()).unwrap_or_default();
+        if !areas.is_empty() {
+            sleep_disks.push(Function {
+                bus: u8::try_from(bus)?,
+                device: u8::try_from(slot)?,
+                function: 0,
+            });
+        }
+    }
+    let (machine, tree) = domains.machine(qemu, firmware, folder)?;
+    let verdict = Tree::read(&tree)?.check(Assumed {
+        pmp_entries: Some(PMP_ENTRIES),
+        firmware_at: FIRMWARE_AT,
+        sleep_disks: Some(&sleep_disks),
+    });
+    ensure!(
+        verdict.is_fenced(),
+        "the domains cannot be fenced from each other:\n{}",
+        verdict.text()
+    );
+    Ok(machine)
+}
 
 /// A device tree with domains.
 pub(crate) struct Tree {

@@ -48,6 +48,7 @@ Examples:
 Environment:
   POORWILL_FIRMWARE   the firmware (default: build/poorwill.elf)
   POORWILL_LOADER     the loader for kernels in flash, for cuts (default: build/loader.bin)
+  POORWILL_CRITICAL   the critical guest of `demo domains` (default: build/critical.bin)
   POORWILL_PLUGIN     the plugin for QEMU, for cuts (default: build/poorwill-plugin.so)
   POORWILL_QEMU       the emulator (default: qemu-system-riscv64 in PATH)
   POORWILL_CACHE      files that can be built again (default: ~/.cache/poorwill)

@@ -23,6 +23,10 @@ pub enum PathError {
     NoTestKernel,
     #[error("no loader found: build it with `make loader`, or name it in POORWILL_LOADER")]
     NoLoader,
+    #[error(
+        "no critical guest found: build it with `make critical`, or name it in POORWILL_CRITICAL"
+    )]
+    NoCritical,
     #[error("no plugin for QEMU found: build it with `make plugin`, or name it in POORWILL_PLUGIN")]
     NoPlugin,
     #[error("no guest ({file} is missing): build it once with `tools/guest`",
@@ -213,6 +217,13 @@ pub fn test_kernel() -> Result<PathBuf, PathError> {
 /// searched for as the firmware is.
 pub fn loader() -> Result<PathBuf, PathError> {
     named_or_built("loader", "POORWILL_LOADER", "build/loader.bin").ok_or(PathError::NoLoader)?
+}
+
+/// The critical guest: `$POORWILL_CRITICAL`, else `build/critical.bin`. It is searched for as the
+/// firmware is.
+pub fn critical() -> Result<PathBuf, PathError> {
+    named_or_built("critical guest", "POORWILL_CRITICAL", "build/critical.bin")
+        .ok_or(PathError::NoCritical)?
 }
 
 /// The plugin for QEMU: `$POORWILL_PLUGIN`, else `build/poorwill-plugin.so`. It is searched for as

@@ -12,7 +12,9 @@ use poorwill_machine::paths;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{Clock, PowerSupply};
 
-use crate::demo::{CutOptions, DemoOptions, Figures, Screen, play, pull_the_plug};
+use crate::demo::{
+    CutOptions, DemoOptions, DomainsOptions, Figures, Screen, play, pull_the_plug, sleep_together,
+};
 use crate::work_folder::work_folder;
 
 /// Show a stock Debian machine that sleeps with the power off and wakes where it was.
@@ -44,6 +46,7 @@ pub(crate) struct Demo {
 enum Other {
     Snapshot(Snapshot),
     Cut(Cut),
+    Domains(Domains),
 }
 
 /// Let the power of a working machine fail, ten times, and resume it.
@@ -66,6 +69,30 @@ struct Cut {
     /// Time from the failure to the loss of power
     #[arg(long, value_name = "DURATION", default_value = "16ms", value_parser = humantime::parse_duration)]
     hold_up: Duration,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Let a critical guest and a stock Linux share a machine, sleep together, and wake.
+///
+/// The critical guest sends a CAN frame each millisecond. Linux has an NVMe disk. Each is fenced in
+/// a domain of its own. The critical guest asks for a sleep, and gets it when Linux sleeps, too. A
+/// byte on its serial line wakes it first, and then Linux. Each time the frames' numbers and Linux's
+/// contents are compared. Ends with a table of the times.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Exit status: 0 no frame was lost and all contents survived, 1 failed (the console log is kept), 2
+wrong usage.")]
+struct Domains {
+    /// RAM of each domain, a power of two
+    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    memory: Bytes,
+    /// Number of sleeps
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    sleeps: u32,
+    /// Program of the critical guest [default: build/critical.bin]
+    #[arg(long, value_name = "FILE")]
+    critical: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
 }
@@ -110,6 +137,7 @@ impl Demo {
         match self.other {
             Some(Other::Snapshot(snapshot)) => return snapshot.execute(),
             Some(Other::Cut(cut)) => return cut.execute(),
+            Some(Other::Domains(domains)) => return domains.execute(),
             None => {}
         }
         let figures = self.common.show(|firmware, folder, log, screen| {
@@ -182,6 +210,28 @@ impl Cut {
         })?;
         println!("\n{}", figures.table());
         println!("\nThe times are those of a machine with 0.4 GHz and 0.66 instructions a cycle.");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Domains {
+    fn execute(self) -> anyhow::Result<ExitCode> {
+        let critical = self.critical.map_or_else(paths::critical, Ok)?;
+        paths::readable("critical guest", &critical)?;
+        let figures = self.common.show(|firmware, folder, log, screen| {
+            let options = DomainsOptions {
+                memory: self.memory,
+                harts: self.common.harts,
+                sleeps: self.sleeps,
+                firmware,
+                critical,
+                folder,
+                log,
+            };
+            sleep_together(&options, screen)
+        })?;
+        println!("\n{}", figures.table());
+        println!("\n{}", figures.told());
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,5 +1,6 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use console::{Term, style, truncate_str};
 use poorwill_bench::appliance::Audience;
@@ -33,6 +34,9 @@ const TELLING: [&str; 12] = [
     "reboot: ",
 ];
 
+/// Columns of the left pane.
+const LEFT: usize = 24;
+
 impl Default for Screen {
     fn default() -> Self {
         Self::new()
@@ -60,6 +64,12 @@ impl Screen {
     /// Prints a message of the demo, not of the machine.
     pub(crate) fn say(&self, text: &str) {
         self.line(&format!("    {text}"));
+    }
+
+    /// Prints a row of two panes.
+    pub(crate) fn row(&self, at: Duration, left: &str, right: &str) {
+        let at = format!("{:8.3} |", at.as_secs_f64());
+        self.line(&format!("{} {left:LEFT$} | {right}", style(at).dim()));
     }
 
     /// Returns a callback that shows a machine's console, for [`poorwill_machine::PowerOn::watch`].

@@ -79,7 +79,9 @@ fn an_old_qemu_is_refused() {
         program: "qemu".into(),
         version: Version(9, 2),
     };
-    let made = parsed(TWO).unwrap().machine(&qemu, "fw".as_ref(), "".as_ref());
+    let made = parsed(TWO)
+        .unwrap()
+        .machine(&qemu, "fw".as_ref(), "".as_ref());
     assert!(made.unwrap_err().to_string().contains("QEMU 9.2 lacks"));
 }
 

@@ -1,0 +1,119 @@
+//! `poorwill demo domains` with a QEMU that is a script: what is shown, and what is found out.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+
+use common::{Outcome, World, names};
+
+/// QEMU's tree of two sockets.
+const TREE: &str = include_str!("common/two-sockets.dts");
+
+/// A machine as the demo expects it: a trace of frames, the line that triggers sleeps, and a Linux
+/// that answers commands. `odd` changes it after the first sleep.
+const STORY: &str = r#"
+for word; do
+    case $word in
+        dumpdtb=*) cp "$(dirname "$0")/tree.dtb" "${word#dumpdtb=}"; exit ;;
+        *,path=*) socket=${word#*,path=} socket=${socket%%,*} ;;
+    esac
+    [ "$before" != -D ] || trace=$word
+    before=$word
+done
+exec perl -MIO::Socket::UNIX -MIO::Handle -MTime::HiRes=time -e '
+    my ($socket, $file) = @ARGV;
+    our ($number, $digest, $wakes) = (0, "abc", 0);
+    my $supply = IO::Socket::UNIX->new(Listen => 1, Local => $socket);
+    open my $trace, ">", $file or die; $trace->autoflush(1); $| = 1;
+    sub told { print "@_\r\n" }
+    sub frames {
+        for my $frame (1 .. $_[0]) {
+            my @bytes = unpack "C4", pack "V", $number++;
+            my $register = 0;
+            for my $write ((map { [19 + $register++, $_] } @bytes), [1, 1]) {
+                printf $trace "9@%.6f:memory_region_ops_write cpu 2 mr 0x5 addr 0x%x value 0x%x size 1 name \x27kvaser_pci-sja\x27\n",
+                    time, 0x3002080 + $$write[0], $$write[1];
+            }
+        }
+    }
+    sub odd { ODD }
+    told "poorwill: cold boot: the machine has domains"; frames(300);
+    told "Start it again with the same command";
+    <STDIN> for 1 .. 3; told "digest=$digest";
+    my $line = $supply->accept;
+    while (sysread $line, my $byte, 1) {
+        if ($byte eq "s") {
+            frames(5); told "poorwill: sleep refused: domain linux is not parked";
+            <STDIN>; told "poorwill: park domain=linux"; told "poorwill: sleep mode=retain";
+        } else {
+            odd(); frames(5);
+            told "poorwill: wake domain=$_ mode=retain" for "critical", "linux";
+            told "awake=0"; told "digest=$digest"; frames(5);
+        }
+    }' "$socket" "$trace"
+"#;
+
+/// Plays it with two sleeps.
+fn play(odd: &str) -> (World, Outcome) {
+    let world = World::with_qemu(&STORY.replace("ODD", odd));
+    for file in ["cache/guest/tiny.img", "critical"] {
+        fs::write(world.path(file), "contents").unwrap();
+    }
+    fs::write(world.path("tree.dts"), TREE).unwrap();
+    let [source, blob] = ["tree.dts", "tree.dtb"].map(|name| world.path(name));
+    let mut compiler = Command::new("dtc");
+    compiler
+        .args(["-q", "-I", "dts", "-O", "dtb", "-o"])
+        .args([blob, source]);
+    assert!(compiler.status().unwrap().success());
+    let arguments = ["demo", "domains", "--critical", "critical", "--sleeps", "2"];
+    let outcome = world.run(&arguments);
+    (world, outcome)
+}
+
+#[test]
+fn two_domains_sleep_and_wake_twice() {
+    let (world, outcome) = play("");
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    for words in [
+        "frame 0 ",
+        "frames 1 to 299",
+        "Sleep 2 of 2",
+        "no frame",
+        "| wake 2    |",
+        "330 frames, 2 sleeps: no frame was lost",
+    ] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+    assert_eq!(names(&world.path("cache")), ["guest"]);
+}
+
+#[test]
+fn a_lost_frame_or_changed_contents_are_named() {
+    for (odd, words) in [
+        ("$number++", "one is lost or repeated"),
+        ("$number--", "one is lost or repeated"),
+        ("$digest = \"def\"", "contents changed: digest=abc before"),
+        (
+            "told \"poorwill: domain linux ends: trap\"",
+            "domain linux ends: trap",
+        ),
+    ] {
+        let (world, outcome) = play(odd);
+        outcome.refuses(1, &[words]);
+        let left = names(&world.path("cache"));
+        assert!(left.iter().any(|name| name.ends_with(".log")), "{left:?}");
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_be_is_refused() {
+    let world = World::with_qemu("exit 0");
+    fs::write(world.path("cache/guest/tiny.img"), "contents").unwrap();
+    let demo = |more: &[&str]| world.run(&[&["demo", "domains"], more].concat());
+    demo(&["--critical", "absent"]).refuses(1, &["cannot read critical guest absent"]);
+    let sized = ["--critical", "firmware", "--memory", "300M"];
+    demo(&sized).refuses(1, &["must be a power of two"]);
+    demo(&["--critical", "firmware", "--harts", "3"]).refuses(1, &["must be 1, 2 or 4"]);
+}
