@@ -10,7 +10,7 @@ const ALONE: &str = bridge_and!("<0x00010800 0 0 0 0>");
 
 pub(crate) const ROWS: &[Row] = &[
     (
-        "a function is missing",
+        "refused: a function is missing",
         Bus {
             devices: &[BRIDGE_DEVICE, CARD_DEVICE],
             ..BUS
@@ -18,7 +18,7 @@ pub(crate) const ROWS: &[Row] = &[
         "no PCI function answers at 01:01.0",
     ),
     (
-        "a function without a name below the bridge",
+        "refused: a function without a name below the bridge",
         Bus {
             devices: &[BRIDGE_DEVICE, EDU, "edu,bus=bridge,addr=2", CARD_DEVICE],
             ..BUS
@@ -26,7 +26,7 @@ pub(crate) const ROWS: &[Row] = &[
         "PCI function 01:02.0 is below a named bridge",
     ),
     (
-        "a root port",
+        "refused: a root port",
         Bus {
             devices: &[
                 "pcie-root-port,id=bridge,chassis=1,addr=1",
@@ -38,7 +38,7 @@ pub(crate) const ROWS: &[Row] = &[
         "00:01.0 is a root port",
     ),
     (
-        "a virtio device that bypasses the IOMMU",
+        "refused: a virtio device that bypasses the IOMMU",
         Bus {
             devices: &[
                 BRIDGE_DEVICE,
@@ -50,7 +50,7 @@ pub(crate) const ROWS: &[Row] = &[
         "virtio function 01:01.0 bypasses the IOMMU",
     ),
     (
-        "another interrupt pin",
+        "refused: another interrupt pin",
         Bus {
             devices: &[
                 BRIDGE_DEVICE,

@@ -49,5 +49,5 @@ pub use ledger::Ledger;
 pub use plan::{Plan, load_plan};
 pub use prepared::Prepared;
 pub use setup::Setup;
-pub use suite::suite;
+pub use suite::{is_chosen, suite};
 pub use trial::run_trial;

@@ -44,3 +44,11 @@ pub fn suite(
     println!("test {name} ... ok");
     Ok(())
 }
+
+/// Whether the program's arguments name this row by a part of its name, or name none.
+#[must_use]
+pub fn is_chosen(row: &str) -> bool {
+    let words = std::env::args().skip(1);
+    let mut words = words.filter(|word| !word.starts_with('-')).peekable();
+    words.peek().is_none() || words.any(|word| row.contains(&word))
+}

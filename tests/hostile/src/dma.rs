@@ -124,9 +124,13 @@ pub(crate) fn run(orders: &Orders, addresses: &[u64]) -> usize {
     failed + usize::from(!is_done)
 }
 
-/// Starts a transfer to the domain's own memory, and does not wait for it.
+/// Starts a transfer to the domain's own memory, and does not wait for it. The IOMMU has used the
+/// device's context by then.
 pub(crate) fn leave_transfer(orders: &Orders) {
     write(orders.configuration + PCI_COMMAND, ACTIVE);
+    if !reaches_own(orders.device) {
+        return;
+    }
     begin(orders.device, BUFFER, OWN.address(), BYTES, TO_MEMORY);
 }
 
