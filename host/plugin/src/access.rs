@@ -5,9 +5,10 @@ use std::ffi::{CStr, c_uint, c_void};
 
 use crate::cache::{Cache, LINE_BYTES, Visible};
 use crate::ending::guest_power_off;
+use crate::log::What;
 use crate::memory::{RAM_BASE, Ram};
 use crate::model::{Guard, Model};
-use crate::options::SignalWhen;
+use crate::options::{SignalWhen, contains};
 use crate::qemu::interface::Place;
 use crate::report::Cause;
 use crate::session::{Session, fail};
@@ -77,6 +78,13 @@ fn device(session: &Session, access: Access, place: Place) {
                 cache.flush_by_register(access.hart, line);
             });
         }
+    }
+    if let Some(log) = &session.options.log
+        && contains(&log.registers, place.address)
+    {
+        let counter = session.qemu.read_counter(access.hart);
+        let address = place.address;
+        model.note(access.hart, counter, What::Stores { address, value });
     }
     drop(model);
     if matches!(session.options.signal, SignalWhen::Store { address, .. } if address == place.address)

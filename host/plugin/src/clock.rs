@@ -9,6 +9,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::events::fire;
+use crate::log::What;
 use crate::model::Guard;
 use crate::qemu::counters::{Counter, NO_EXCEPTION};
 use crate::qemu::internals::{BigLock, ClockHooks, Internals};
@@ -116,6 +117,10 @@ pub(crate) extern "C" fn share_used(number: c_uint, _data: *mut c_void) {
         (session.internals).interrupt(session.cpu(hart), DEVICE_INTERRUPT);
     }
     let mut model = session.model();
+    if (model.time.as_ref()).is_some_and(|time| time.is_idle(hart)) {
+        let counter = session.qemu.read_counter(hart);
+        model.note(hart, counter, What::Runs);
+    }
     while !model.has_ended() {
         let Some(time) = &mut model.time else {
             return;
@@ -130,12 +135,14 @@ pub(crate) extern "C" fn share_used(number: c_uint, _data: *mut c_void) {
     session.internals.yield_hart(session.cpu(hart));
 }
 
-/// QEMU calls this before a hart executes `wfi`.
+/// QEMU calls this before a hart executes `wfi`. With a pending interrupt it does not wait: QEMU
+/// would say so only once another hart lets it run.
 pub(crate) extern "C" fn waits(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
+    let has_work = session.internals.has_work(session.cpu(hart));
     let mut model = session.model();
-    if model.has_ended() {
+    if has_work || model.has_ended() {
         return;
     }
     let Some(time) = &mut model.time else {

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::CUT;
+use crate::log::Log;
 use crate::report::{End, Report};
 use crate::session::{Session, exit_now, fail};
 
@@ -51,7 +52,13 @@ fn finish(session: &Session) {
             socket.display()
         ));
     }
-    let model = session.model();
+    let mut model = session.model();
+    if let (Some(Err(reason)), Some(log)) = (model.log.take().map(Log::end), &session.options.log) {
+        fail(&format_args!(
+            "the log {} cannot be written: {reason}",
+            log.file.display()
+        ));
+    }
     if let (Some(file), Some(report)) = (&session.options.report, model.report())
         && let Err(reason) = write(file, report)
     {

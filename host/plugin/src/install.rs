@@ -8,9 +8,10 @@ use std::sync::Mutex;
 
 use thiserror::Error;
 
+use crate::log::Log;
 use crate::memory::{Ram, RamError};
 use crate::model::Model;
-use crate::options::{OptionError, Options};
+use crate::options::{LogOptions, OptionError, Options};
 use crate::qemu::counters::CsrTable;
 use crate::qemu::interface::{Info, Interface, PluginId};
 use crate::qemu::internals::Internals;
@@ -40,6 +41,8 @@ enum LoadError {
     Ram(#[from] RamError),
     #[error("the control socket {socket} cannot be created: {reason}", socket = .socket.display())]
     Control { socket: PathBuf, reason: io::Error },
+    #[error("the log {file} cannot be created: {reason}", file = .file.display())]
+    Log { file: PathBuf, reason: io::Error },
     #[error("the plugin is loaded already")]
     Twice,
 }
@@ -94,7 +97,13 @@ fn load<'a>(
     });
     let listener = listener.transpose()?;
     let harts = info.harts();
-    let model = Model::new(&options, harts, ram);
+    let mut model = Model::new(&options, harts, ram);
+    if let Some(LogOptions { file, .. }) = &options.log {
+        model.log = Some(Log::create(file).map_err(|reason| LoadError::Log {
+            file: file.clone(),
+            reason,
+        })?);
+    }
     let session = Session::new(options, qemu, internals, csrs, model, harts);
     if !session.keep() {
         return Err(LoadError::Twice);

@@ -17,7 +17,8 @@
 //!     -plugin libpoorwill_plugin.so,ram=RAM,signal-at=5000000,hold-up=100000,report=FILE
 //! ```
 //!
-//! [`Options`](options::Options) lists all arguments. At the end the plugin writes a
+//! [`Options`](options::Options) lists all arguments. A [`log`] records harts' wakes, executions and
+//! stores with their times. At the end the plugin writes a
 //! [`Report`](report::Report). If the guest switches the power off, or a user ends QEMU, the exit
 //! status is QEMU's own. If the plugin cuts the power it is [`CUT`], and after an error of the
 //! plugin [`FAILED`].
@@ -43,6 +44,7 @@
 pub mod cache;
 pub mod deaf;
 pub mod instruction;
+pub mod log;
 pub mod options;
 pub mod report;
 pub mod schedule;

@@ -4,6 +4,7 @@ use std::sync::MutexGuard;
 
 use crate::cache::Cache;
 use crate::deaf::Deaf;
+use crate::log::{Entry, Log, What};
 use crate::memory::{RAM_BASE, Ram};
 use crate::options::{Code, Loads, Options, SignalWhen};
 use crate::qemu::counters::Counter;
@@ -62,6 +63,8 @@ pub(crate) struct Model {
     marks: Vec<Mark>,
     marks_left_out: u64,
     report: Option<Report>,
+    /// The log, until the power ends.
+    pub(crate) log: Option<Log>,
 }
 
 impl Model {
@@ -90,6 +93,7 @@ impl Model {
             marks: Vec::new(),
             marks_left_out: 0,
             report: None,
+            log: None,
         }
     }
 
@@ -197,6 +201,20 @@ impl Model {
             instructions: self.instructions(hart, counter),
             time: self.own_time(hart, counter),
         });
+    }
+
+    /// Adds an entry to the log, if there is one.
+    pub(crate) fn note(&mut self, hart: usize, counter: u64, what: What) {
+        if let (Some(time), false) = (self.own_time(hart, counter), self.has_ended()) {
+            let instructions = self.instructions(hart, counter);
+            let entry = Entry {
+                hart,
+                time,
+                instructions,
+                what,
+            };
+            self.log.iter_mut().for_each(|log| log.add(&entry));
+        }
     }
 
     /// Ends the power, once: dirty lines are lost, and the report is made. `hart` switched the power

@@ -12,7 +12,7 @@ mod argument;
 mod code;
 
 use argument::Argument;
-pub use code::Code;
+pub use code::{Code, contains};
 
 /// When the plugin models loads. Loads can only displace lines. Caches that do not see loads have
 /// more dirty lines, never fewer.
@@ -88,6 +88,18 @@ pub struct Options {
     pub control: Option<PathBuf>,
     /// `report`: a file for the [report](crate::report::Report).
     pub report: Option<PathBuf>,
+    /// `log`, `log-pc`, `log-stores`: what the [log](crate::log) records.
+    pub log: Option<LogOptions>,
+}
+
+/// What the log records besides the harts' wakes, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    pub file: PathBuf,
+    /// Instructions, by virtual addresses.
+    pub code: Vec<Range<u64>>,
+    /// Devices' registers, by physical addresses.
+    pub registers: Vec<Range<u64>>,
 }
 
 /// Why arguments are refused.
@@ -127,6 +139,7 @@ struct Parts {
     again_count: Option<u64>,
     deaf: Option<usize>,
     deaf_for: Option<u64>,
+    log: LogOptions,
 }
 
 impl Default for Options {
@@ -147,6 +160,7 @@ impl Default for Options {
             grace: Duration::from_micros(200),
             control: None,
             report: None,
+            log: None,
         }
     }
 }
@@ -197,6 +211,9 @@ impl Options {
             }
             "control" => self.control = Some(argument.path()?),
             "report" => self.report = Some(argument.path()?),
+            "log" => parts.log.file = argument.path()?,
+            "log-pc" => parts.log.code = argument.ranges()?,
+            "log-stores" => parts.log.registers = argument.ranges()?,
             _ => return Err(OptionError::Unknown(argument.key.into())),
         }
         Ok(())
@@ -206,6 +223,8 @@ impl Options {
         let usual = Geometry::default();
         let bytes = parts.l1.unwrap_or(usual.bytes());
         self.geometry = Geometry::new(bytes, parts.ways.unwrap_or(usual.ways()))?;
+        let has_log = !parts.log.file.as_os_str().is_empty();
+        self.log = has_log.then_some(parts.log);
         let count = parts.signal_count.unwrap_or(1);
         let moments = [
             parts.signal_at.map(SignalWhen::At),
@@ -266,6 +285,9 @@ impl Options {
             ("signal-from", self.time, "time=on"),
             ("signal-from", self.counts(), "signal-pc or signal-store"),
             ("hold-up", self.time, "time=on"),
+            ("log", self.time, "time=on"),
+            ("log-pc", self.log.is_some(), "log"),
+            ("log-stores", self.log.is_some(), "log"),
             ("l1", self.ram.is_some(), "ram"),
             ("ways", self.ram.is_some(), "ram"),
             ("flush-register", self.ram.is_some(), "ram"),
@@ -315,6 +337,9 @@ mod tests {
             "grace=0",
             "control=/tmp/c",
             "report=/tmp/r",
+            "log=/tmp/l",
+            "log-pc=0x80000000+0x80000008",
+            "log-stores=0x3001080-0x3001100+0x3001108",
         ])
         .expect("all are right");
         let expected = Options {
@@ -339,6 +364,11 @@ mod tests {
             grace: Duration::ZERO,
             control: Some("/tmp/c".into()),
             report: Some("/tmp/r".into()),
+            log: Some(LogOptions {
+                file: "/tmp/l".into(),
+                code: vec![0x8000_0000..0x8000_0001, 0x8000_0008..0x8000_0009],
+                registers: vec![0x300_1080..0x300_1100, 0x300_1108..0x300_1109],
+            }),
         };
         assert_eq!(options, expected);
     }
@@ -390,6 +420,8 @@ mod tests {
         );
         assert_eq!(error(&["deaf=1", "deaf-for=1"]), "`deaf` needs a signal");
         assert_eq!(error(&["l1=4096"]), "`l1` needs ram");
+        assert_eq!(error(&["log-stores=1"]), "`log-stores` needs log");
+        assert_eq!(error(&["log=a", "time=off"]), "`log` needs time=on");
         assert!(error(&["signal-at=1", "signal-pc=1"]).contains("the only one of these three"));
         assert!(error(&["signal-pc=1", "signal-store=1"]).contains("the only one of these three"));
         assert!(error(&["ram=a", "l1=100"]).contains("100"));

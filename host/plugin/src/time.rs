@@ -151,6 +151,12 @@ impl TimeBase {
         hart.set_to
     }
 
+    /// Whether a hart waits for an interrupt, or has one and has not run since.
+    #[must_use]
+    pub fn is_idle(&self, hart: usize) -> bool {
+        matches!(self.harts[hart].state, State::Idle | State::Waking)
+    }
+
     fn is_busy(&self) -> bool {
         let mut states = self.harts.iter().map(|hart| hart.state);
         states.any(|state| matches!(state, State::Running | State::Waking))
@@ -159,7 +165,7 @@ impl TimeBase {
     /// The next action of a hart whose counter has reached [`FULL`].
     pub fn reached(&mut self, hart: usize, mut counter: u64) -> Reached {
         let mut own = self.own_time(hart, counter);
-        if matches!(self.harts[hart].state, State::Idle | State::Waking) {
+        if self.is_idle(hart) {
             own = own.min(self.end);
             counter = self.set(hart, counter, own);
             self.harts[hart].state = State::Running;

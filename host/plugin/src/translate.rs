@@ -6,7 +6,8 @@ use std::sync::Once;
 use crate::access::{accessed, fences, flush_data, flushes_all, flushes_line};
 use crate::clock::{share_used, waits};
 use crate::instruction::{Watched, is_plain};
-use crate::options::SignalWhen;
+use crate::log::What;
+use crate::options::{LogOptions, SignalWhen, contains};
 use crate::qemu::interface::{Block, Instruction, PluginId};
 use crate::qemu::internals::RegisterOperations;
 use crate::report::Cause;
@@ -47,7 +48,9 @@ impl Sees {
         let model = session.model();
         let is_signalled = options.signal != SignalWhen::Never || options.control.is_some();
         // Stores are needed for the caches, and to count devices' registers after a signal.
-        let stores = options.ram.is_some() || is_signalled;
+        let logs = |log: &LogOptions| !log.registers.is_empty();
+        let stores =
+            options.ram.is_some() || is_signalled || options.log.as_ref().is_some_and(logs);
         Sees {
             stores,
             loads: stores && model.sees_loads,
@@ -61,7 +64,8 @@ fn is_stop(session: &Session, instruction: Instruction, word: u32) -> bool {
         Watched::of(word),
         Some(Watched::WaitForInterrupt | Watched::Mark(_))
     );
-    watched || is_signal(session, instruction) || is_again(session, instruction)
+    let acts = [is_signal, is_again, is_logged];
+    watched || acts.iter().any(|acts| acts(session, instruction))
 }
 
 fn is_signal(session: &Session, instruction: Instruction) -> bool {
@@ -75,6 +79,12 @@ fn is_signal(session: &Session, instruction: Instruction) -> bool {
 fn is_again(session: &Session, instruction: Instruction) -> bool {
     let again = session.options.again.as_ref();
     again.is_some_and(|code| code.contains(session.qemu.address(instruction)))
+}
+
+/// Whether the log records executions of the instruction.
+fn is_logged(session: &Session, instruction: Instruction) -> bool {
+    let log = session.options.log.as_ref();
+    log.is_some_and(|log| contains(&log.code, session.qemu.address(instruction)))
 }
 
 /// Adds code that counts instructions. One addition covers several if only the last can leave the
@@ -104,6 +114,10 @@ fn watch(session: &Session, sees: &Sees, instruction: Instruction, word: u32) {
     if is_again(session, instruction) {
         qemu.call_before(instruction, signals_again, 0);
     }
+    if is_logged(session, instruction) {
+        let address = usize::try_from(qemu.address(instruction)).expect("hosts have 64 bits");
+        qemu.call_before(instruction, executes, address);
+    }
     let has_cache = session.options.ram.is_some();
     match Watched::of(word) {
         Some(Watched::WaitForInterrupt) => qemu.call_before(instruction, waits, 0),
@@ -132,6 +146,17 @@ extern "C" fn marks(number: c_uint, data: *mut c_void) {
     let counter = session.qemu.read_counter(hart);
     let mark = u16::try_from(data.addr()).expect("a mark's number");
     session.model().mark(hart, mark, counter);
+}
+
+/// QEMU calls this before an instruction that the log records.
+extern "C" fn executes(number: c_uint, data: *mut c_void) {
+    let session = Session::get();
+    let hart = Session::hart(number);
+    let counter = session.qemu.read_counter(hart);
+    let address = data.addr() as u64;
+    session
+        .model()
+        .note(hart, counter, What::Executes { address });
 }
 
 /// QEMU calls this before the instruction that raises the power-fail line.

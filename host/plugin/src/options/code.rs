@@ -15,9 +15,15 @@ impl Code {
     /// Whether the instruction at `address` is one of these.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
-        let next = self.ranges.partition_point(|range| range.end <= address);
-        (self.ranges.get(next)).is_some_and(|range| range.contains(&address))
+        contains(&self.ranges, address)
     }
+}
+
+/// Whether `address` is in one of the ranges, which are in order.
+#[must_use]
+pub fn contains(ranges: &[Range<u64>], address: u64) -> bool {
+    let next = ranges.partition_point(|range| range.end <= address);
+    (ranges.get(next)).is_some_and(|range| range.contains(&address))
 }
 
 /// Parses a number, decimal or hexadecimal with `0x`.

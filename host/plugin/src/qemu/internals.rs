@@ -17,6 +17,7 @@ functions! {
         fn qemu_clock_advance_virtual_time(i64) -> i64;
         fn all_cpu_threads_idle() -> bool;
         fn cpu_thread_is_idle(*mut c_void) -> bool;
+        fn cpu_has_work(*mut c_void) -> bool;
         fn runstate_is_running() -> bool;
         fn pause_all_vcpus();
         fn qemu_get_cpu(c_int) -> *mut c_void;
@@ -186,6 +187,12 @@ impl Internals {
     pub(crate) fn is_hart_idle(&self, cpu: Cpu) -> bool {
         // SAFETY: QEMU passed the hart.
         unsafe { (self.functions.cpu_thread_is_idle)(cpu.0.as_ptr()) }
+    }
+
+    /// Whether a hart has a pending interrupt that ends its wait.
+    pub(crate) fn has_work(&self, cpu: Cpu) -> bool {
+        // SAFETY: QEMU passed the hart. It only reads the hart's pending interrupts.
+        unsafe { (self.functions.cpu_has_work)(cpu.0.as_ptr()) }
     }
 
     pub(crate) fn stop_harts(&self, _lock: &BigLock<'_>) {
