@@ -23,7 +23,7 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 20
-	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical --test domains --test partition
+	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical --test domains --test partition --test together
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
@@ -72,8 +72,8 @@ figures-cut: setup build guest loader plugin ## Measure Stop and Go on 1 and 8 h
 WAKES ?= 200
 
 .PHONY: soak-domains
-soak-domains: setup fetch build guest critical ## Wake a machine with domains WAKES=1000 times, and end its Linux ten times in each way (about 40 minutes)
-	@POORWILL_STRICT=1 POORWILL_WAKES=$(or $(WAKES),1000) $(CARGO) test --locked --quiet --release -p poorwill-tests --test partition
+soak-domains: setup fetch build guest critical hostile plugin ## Wake each machine with domains WAKES=1000 times, and end its Linux ten times in each way (about an hour)
+	@POORWILL_STRICT=1 POORWILL_WAKES=$(if $(filter command line,$(origin WAKES)),$(WAKES),1000) $(CARGO) test --locked --quiet --release -p poorwill-tests --test together --test partition
 
 .PHONY: soak-snapshot
 soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots (WAKES=200), and cut the power during other wakes

@@ -2,22 +2,16 @@
 //! or they sleep, alone and with the machine; or one ends. An argument after `--` chooses rows by a
 //! part of their names.
 
-mod orders;
 mod refused;
-mod tree;
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use poorwill_machine::qmp::socket_folder;
-use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, tree as of_qemu};
+use poorwill_machine::{Qemu, RunningMachine};
+use poorwill_tests::pair::{BOUNDS, BUS, Bus, NEVER, Pair, Role};
 use poorwill_tests::{Setup, is_chosen, suite};
 use tempfile::TempDir;
-
-use orders::{BOUNDS, NEVER, Role, orders};
-use tree::{BUS, Bus, MEMORY, ORDERS, PROGRAM};
 
 /// Limit of each wait.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -227,58 +221,6 @@ impl Parts<'_> {
 
     /// Starts both domains. The folder has the machine's files.
     fn power_on(&self, roles: [Role; 2], bus: &Bus) -> anyhow::Result<(RunningMachine, TempDir)> {
-        let Parts {
-            qemu,
-            firmware,
-            guest,
-        } = *self;
-        let folder = socket_folder()?;
-        let at = |name: &str| folder.path().join(name);
-        let mut machine = Machine {
-            harts: 4,
-            memory: "256M".parse()?,
-            ..Machine::new(firmware)
-        };
-        let mut add = |option: &str, value: String| {
-            machine
-                .extra_arguments
-                .extend([option.to_owned(), value].map(Into::into));
-        };
-        add("-smp", "4,sockets=2,cores=2".into());
-        add("-machine", "iommu-sys=on".into());
-        for (node, harts) in ["0-1", "2-3"].into_iter().enumerate() {
-            add(
-                "-object",
-                format!("memory-backend-ram,id=socket{node},size=128M"),
-            );
-            let cpus = format!("node,nodeid={node},memdev=socket{node},cpus={harts}");
-            add("-numa", cpus);
-        }
-        for device in bus.devices {
-            add("-device", (*device).to_owned());
-        }
-        let attacker = roles.iter().position(|role| role.is_attacker());
-        of_qemu::write(&machine, qemu, &tree::partition(attacker, bus), &at("tree"))?;
-        let mut add = |option: &str, value: String| {
-            machine
-                .extra_arguments
-                .extend([option.to_owned(), value].map(Into::into));
-        };
-        add("-dtb", at("tree").display().to_string());
-        for (index, memory) in MEMORY.into_iter().enumerate() {
-            let file = at(&format!("orders{index}"));
-            fs::write(&file, orders(index, roles[index]))?;
-            for (file, offset) in [(&file, ORDERS), (&guest.to_owned(), PROGRAM)] {
-                let place = memory + offset;
-                add(
-                    "-device",
-                    format!(
-                        "loader,file={},addr={place:#x},force-raw=on",
-                        file.display()
-                    ),
-                );
-            }
-        }
-        Ok((machine.power_on(qemu, PowerOn::default())?, folder))
+        Pair::hostile(self.qemu, self.firmware, self.guest, roles, bus)?.power_on(self.qemu)
     }
 }

@@ -1,6 +1,7 @@
 //! Buses that differ from what the device tree says: the firmware starts no domain.
 
-use crate::tree::{BRIDGE_DEVICE, BUS, Bus, CARD_DEVICE, EDU, bridge_and};
+use poorwill_tests::bridge_and;
+use poorwill_tests::pair::{BRIDGE_DEVICE, BUS, Bus, CARD_DEVICE, EDU};
 
 /// A row: what the bus has, and the console's line.
 pub(crate) type Row = (&'static str, Bus, &'static str);

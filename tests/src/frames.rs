@@ -25,17 +25,41 @@ const WITHOUT_DATA: usize = 21;
 ///
 /// A line or a frame that does not have the expected form.
 pub fn frames(trace: &str) -> anyhow::Result<Vec<Heartbeat>> {
-    let mut buffer = [0_u8; BUFFER.end];
+    let mut chip = Chip::default();
     let mut frames = Vec::new();
     for line in trace.lines().filter(|line| line.ends_with(CHIP)) {
         let write = write(line).with_context(|| format!("the trace's line {line:?}"))?;
-        match write {
-            (COMMAND, value) if value & 1 != 0 => frames.push(frame(&buffer)?),
-            (register, value) if BUFFER.contains(&register) => buffer[register] = value,
-            _ => {}
-        }
+        frames.extend(chip.write(write)?);
     }
     Ok(frames)
+}
+
+/// The chip's buffer for a frame.
+#[derive(Debug)]
+pub(crate) struct Chip([u8; BUFFER.end]);
+
+impl Default for Chip {
+    fn default() -> Self {
+        Chip([0; BUFFER.end])
+    }
+}
+
+impl Chip {
+    /// Takes a write of a value to a register, and returns the frame that it sends.
+    pub(crate) fn write(
+        &mut self,
+        (register, value): (usize, u8),
+    ) -> anyhow::Result<Option<Heartbeat>> {
+        match register {
+            COMMAND if value & 1 != 0 => frame(&self.0).map(Some),
+            _ => {
+                if BUFFER.contains(&register) {
+                    self.0[register] = value;
+                }
+                Ok(None)
+            }
+        }
+    }
 }
 
 /// The register and the value of a line.

@@ -26,6 +26,7 @@ mod ledger;
 mod licences;
 #[cfg(test)]
 mod mutants;
+pub mod pair;
 mod persistent;
 mod plan;
 #[cfg(test)]

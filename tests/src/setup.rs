@@ -66,6 +66,13 @@ impl Setup {
         }
     }
 
+    /// The critical guest, or the reason why it cannot run beside the hostile one.
+    pub fn together(&self) -> &Result<PathBuf, String> {
+        let all = [&self.plugin, &self.hostile, &self.critical];
+        let missing = all.into_iter().find(|file| file.is_err());
+        missing.unwrap_or(&self.critical)
+    }
+
     /// The reasons for all that is missing.
     #[must_use]
     pub fn missing(&self) -> Vec<&str> {

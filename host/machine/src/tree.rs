@@ -72,7 +72,12 @@ pub(crate) fn write_with(plain: &str, source: &str, file: &Path) -> Result<(), T
         (source.lines()).partition(|line| line.trim_start().starts_with(RESERVATION));
     let (block, added) = (block.join("\n"), added.join("\n"));
     let whole = format!("{version}{VERSION}\n{block}\n{nodes}\n{added}\n");
-    let tree = compile("dts", "dtb", whole.as_bytes())?;
+    write_source(&whole, file)
+}
+
+/// Writes the device tree with this source to `file`.
+pub fn write_source(source: &str, file: &Path) -> Result<(), TreeError> {
+    let tree = compile("dts", "dtb", source.as_bytes())?;
     fs::write(file, tree).map_err(|reason| TreeError::Os {
         file: file.to_owned(),
         reason,

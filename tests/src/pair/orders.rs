@@ -1,6 +1,6 @@
 //! What the domains' guest does (tests/hostile), and the addresses that it tries.
 
-use crate::tree::{
+use super::tree::{
     APLICS, BRIDGE, CARD, CARD_CONFIGURATION, CONFIGURATION, DEVICE, FILES, MEMORY, ORDERS,
     PROGRAM, UART,
 };
@@ -11,7 +11,7 @@ const CLOCK: u64 = 0x10_1000;
 /// What neither domain may reach: firmware, CLINT, M-level APLICs and IMSICs, IOMMU, configuration
 /// space, windows of PCI, flash, configuration device, test device, virtio, memory of no
 /// domain, an address without a device.
-pub(crate) const NOBODYS: [u64; 19] = [
+const NOBODYS: [u64; 19] = [
     0x8000_0000,
     0x8010_0000,
     0x200_0000,
@@ -34,9 +34,11 @@ pub(crate) const NOBODYS: [u64; 19] = [
 ];
 
 /// What a domain does (tests/hostile).
-#[derive(Clone, Copy)]
-pub(crate) enum Role {
+#[derive(Clone, Copy, Debug)]
+pub enum Role {
+    /// Tries to reach what is not its own.
     Attack,
+    /// Watches its memory and its interrupts.
     Watch,
     /// Watches a device, too.
     WatchDevice,
@@ -50,6 +52,7 @@ pub(crate) enum Role {
     ResetAmidSleep,
     /// Says which accesses fault.
     Probe,
+    /// Waits.
     Idle,
     /// Floods the console with lines of its own, and of the firmware.
     Flood,
@@ -67,11 +70,11 @@ impl Role {
 }
 
 /// A timer that is never due in a test.
-pub(crate) const NEVER: u64 = 6_000_000_000;
+pub const NEVER: u64 = 6_000_000_000;
 
 /// Both sides of each bound of the partition: both domains' memory, the firmware's, controllers of
 /// both levels, files, the UART.
-pub(crate) const BOUNDS: [u64; 28] = [
+pub const BOUNDS: [u64; 28] = [
     0x7fff_fffc,
     0x8000_0000,
     0x801f_fffc,

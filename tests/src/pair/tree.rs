@@ -28,13 +28,16 @@ const CARD_FUNCTION: &str = "poorwill,functions = <0x02001810 0 0x40000000 0 0x1
 const BUS_REGIONS: &str = ", <&bus 0x1b>, <&window 0x1b>";
 
 /// PCI devices, and the attacker's entries of `poorwill,functions`.
-#[derive(Clone, Copy)]
-pub(crate) struct Bus {
-    pub(crate) devices: &'static [&'static str],
-    pub(crate) functions: &'static str,
+#[derive(Clone, Copy, Debug)]
+pub struct Bus {
+    /// Arguments of `-device`.
+    pub devices: &'static [&'static str],
+    /// The entries.
+    pub functions: &'static str,
 }
 
 /// The bridge and its window, in `poorwill,functions`.
+#[macro_export]
 macro_rules! bridge_and {
     ($more:literal) => {
         concat!(
@@ -43,26 +46,35 @@ macro_rules! bridge_and {
         )
     };
 }
-pub(crate) use bridge_and;
-
-pub(crate) const BRIDGE_DEVICE: &str = "pci-bridge,id=bridge,chassis_nr=1,addr=1";
-pub(crate) const EDU: &str = "edu,bus=bridge,addr=1,dma_mask=0xffffffffff";
-pub(crate) const CARD_DEVICE: &str = "edu,addr=3";
+/// A bridge; `edu` below it; `edu` on the first bus.
+pub const BRIDGE_DEVICE: &str = "pci-bridge,id=bridge,chassis_nr=1,addr=1";
+/// See [`BRIDGE_DEVICE`].
+pub const EDU: &str = "edu,bus=bridge,addr=1,dma_mask=0xffffffffff";
+/// See [`BRIDGE_DEVICE`].
+pub const CARD_DEVICE: &str = "edu,addr=3";
 
 /// The attacker has `edu` below the bridge.
-pub(crate) const BUS: Bus = Bus {
+pub const BUS: Bus = Bus {
     devices: &[BRIDGE_DEVICE, EDU, CARD_DEVICE],
     functions: bridge_and!("<0x02010810 0 0x50000000 0 0x100000>"),
 };
 
+/// The page with the critical guest's BARs, and its functions (guest/critical/critical.dts).
+const CRITICAL: u64 = 0x300_1000;
+const CRITICAL_FUNCTIONS: &str = "poorwill,functions =
+    <0x01002010 0 0x1000 0 0x80>, <0x01002014 0 0x1080 0 0x80>, <0x01002018 0 0x1100 0 0x8>,
+    <0x01002810 0 0x1108 0 0x8>;";
+
 /// The rest of QEMU's tree. The domain on socket `attacker` has the bridge and `edu` below it, and
-/// the other one the card.
-pub(crate) fn partition(attacker: Option<usize>, bus: &Bus) -> String {
+/// the other one the card. With `is_critical` the domain on socket 1 has the critical guest's
+/// functions in place of these, and wakes first.
+pub(crate) fn partition(attacker: Option<usize>, bus: &Bus, is_critical: bool) -> String {
     let regions = region("uart", UART, 12, "mmio;")
         + &region("firmware", MEMORY[0], 21, "")
         + &region("bus", 0x3010_0000, 20, "mmio;")
         + &region("window", DEVICE, 28, "mmio;")
-        + &region("card", CARD, 20, "mmio;");
+        + &region("card", CARD, 20, "mmio;")
+        + &region("can", CRITICAL, 12, "mmio;");
     let domains = [
         (", <&uart 0x1b>, <&firmware 0>", ""),
         ("", "system-suspend-allowed;"),
@@ -70,6 +82,7 @@ pub(crate) fn partition(attacker: Option<usize>, bus: &Bus) -> String {
     let domains = domains.into_iter().enumerate();
     let domains = domains.map(|(index, (regions, rights))| {
         let (bus, functions) = match attacker {
+            _ if is_critical && index == 1 => (", <&can 0x1b>", CRITICAL_FUNCTIONS.to_owned()),
             None => ("", String::new()),
             Some(attacker) if attacker == index => (
                 BUS_REGIONS,
@@ -77,10 +90,11 @@ pub(crate) fn partition(attacker: Option<usize>, bus: &Bus) -> String {
             ),
             Some(_) => (", <&card 0x1b>", CARD_FUNCTION.to_owned()),
         };
+        let order = if is_critical { 1 - index } else { index };
         domain(
             index,
             &format!("{regions}{bus}"),
-            &format!("{rights} {functions}"),
+            &format!("poorwill,wake-order = <{order}>; {rights} {functions}"),
         )
     });
     let harts =
@@ -129,7 +143,6 @@ fn domain(socket: usize, regions: &str, properties: &str) -> String {
              possible-harts = <&{{/cpus/cpu@{hart}}}>, <&{{/cpus/cpu@{}}}>; \
              regions = <&ram{socket} 0x3f>, <&aplic{socket} 0x1b>, <&files{socket} 0x1b>{regions}; \
              boot-hart = <&{{/cpus/cpu@{hart}}}>; next-mode = <1>; \
-             poorwill,wake-order = <{socket}>; \
              next-addr = <0 {:#x}>; next-arg1 = <0 {:#x}>; {properties} }};\n",
             hart + 1,
             memory + PROGRAM,

@@ -1,0 +1,281 @@
+//! The critical guest on socket 1, beside the hostile guest on socket 0. The plugin's fair time
+//! base lets neither delay the other, so that all delays are the firmware's.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use poorwill_critical::Heartbeat;
+use poorwill_machine::qmp::{Control, socket_arguments};
+use poorwill_machine::{PowerOn, RunningMachine, tree as of_qemu};
+use poorwill_plugin::log::Entry;
+use tempfile::TempDir;
+
+use super::Pair;
+use super::entries::{Entries, TRAPS, entries};
+use super::orders::Role;
+use super::steady::{Beat, CHIP, CHIP_BYTES, FRAME, HART, beats};
+use super::tree::{BRIDGE_DEVICE, BUS, Bus, EDU, partition};
+use crate::instant::symbol;
+use crate::{Setup, frames};
+
+/// Limit of each wait.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Time between two looks at the log, which is written meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The firmware's function that enters a woken OS.
+const TO_OS: &str = "enter_supervisor";
+
+/// The critical socket.
+const SOCKET: usize = 1;
+
+/// The example of a device tree, and its options there.
+const TREE: &str = include_str!("../../../guest/critical/critical.dts");
+const WAKE_AFTER: &str = "poorwill,wake-after-ms = <500>;";
+const LOAD: &str = "poorwill,load-us = <0>;";
+
+/// The event that ends a sleep of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waker {
+    /// A byte on the critical guest's serial line.
+    Serial,
+    /// Its timer, after these milliseconds.
+    Timer(u32),
+}
+
+/// How the critical guest runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Critical {
+    /// What ends its sleeps.
+    pub waker: Waker,
+    /// Microseconds that each heartbeat works.
+    pub load_us: u32,
+    /// Whether QEMU traces register writes, which shows the frames a second time.
+    pub is_traced: bool,
+}
+
+/// Both domains, running.
+#[derive(Debug)]
+pub struct Together {
+    running: RunningMachine,
+    control: Control,
+    line: UnixStream,
+    critical: Critical,
+    /// The log; the beginning of a line that is not whole yet; the frames before it.
+    log: File,
+    rest: String,
+    sent: usize,
+    folder: TempDir,
+}
+
+/// What a machine has shown from outside.
+#[derive(Debug)]
+pub struct Seen {
+    /// The frames of the trace, or of the log without one.
+    pub frames: Vec<Heartbeat>,
+    /// The same frames with their times.
+    pub beats: Vec<Beat>,
+    /// The plugin's log.
+    pub log: Vec<Entry>,
+    /// Entries of machine mode on the critical guest's harts.
+    pub entries: Entries,
+    /// The console's lines.
+    pub lines: Vec<String>,
+}
+
+impl Together {
+    /// Starts both, the hostile guest in this role.
+    ///
+    /// # Errors
+    ///
+    /// A missing file, or QEMU does not start.
+    pub fn power_on(setup: &Setup, role: Role, critical: Critical) -> anyhow::Result<Self> {
+        fn found<T>(what: &Result<T, String>) -> anyhow::Result<&T> {
+            what.as_ref().map_err(|what| anyhow::anyhow!("{what}"))
+        }
+        let qemu = found(&setup.qemu)?;
+        let firmware = found(&setup.firmware)?;
+        let bus = Bus {
+            devices: &[BRIDGE_DEVICE, EDU],
+            ..BUS
+        };
+        let mut pair = Pair::new(firmware, &bus)?;
+        let attacker = role.is_attacker().then_some(0);
+        pair.write_tree(qemu, &partition(attacker, &bus, true))?;
+        pair.load_hostile(0, found(&setup.hostile)?, role)?;
+        of_qemu::write_source(&source(critical)?, &pair.at("critical"))?;
+        pair.load(SOCKET, &pair.at("critical"), found(&setup.critical)?);
+        pair.add_devices();
+        pair.add_plugin(found(&setup.plugin)?, symbol(firmware, TO_OS)?);
+        pair.add_trace(critical.is_traced);
+
+        let mut running = pair.machine.power_on(qemu, PowerOn::default())?;
+        running.fail_on(&["FAIL", "panic", "cannot start"]);
+        let control = Control::connect(&pair.at("qmp"), LIMIT)?;
+        let line = UnixStream::connect(pair.at("trigger"))?;
+        let started = running.wait_for("critical: start ", LIMIT);
+        started.with_context(|| running.tail(40).join("\n"))?;
+        Ok(Together {
+            running,
+            control,
+            line,
+            critical,
+            log: File::open(pair.at("log"))?,
+            rest: String::new(),
+            sent: 0,
+            folder: pair.folder,
+        })
+    }
+
+    /// Sends the machine to sleep, and waits for its wake.
+    ///
+    /// # Errors
+    ///
+    /// It does not sleep, or not wake.
+    pub fn sleep_and_wake(&mut self) -> anyhow::Result<()> {
+        self.line.write_all(b"s")?;
+        self.wait_for("poorwill: sleep mode=retain")?;
+        if self.critical.waker == Waker::Serial {
+            // The hart rests by then.
+            self.running.run_for(LOOK_EVERY)?;
+            self.line.write_all(b"w")?;
+        }
+        self.wait_for("poorwill: wake domain=side0 mode=retain ")?;
+        Ok(())
+    }
+
+    /// Waits for a console line.
+    ///
+    /// # Errors
+    ///
+    /// It does not come.
+    pub fn wait_for(&mut self, text: &str) -> anyhow::Result<String> {
+        let line = self.running.wait_for(text, LIMIT);
+        Ok(line.with_context(|| self.running.tail(40).join("\n"))?.text)
+    }
+
+    /// Waits for a console line, which may have come already.
+    ///
+    /// # Errors
+    ///
+    /// It does not come.
+    pub fn has_said(&mut self, text: &str) -> anyhow::Result<()> {
+        let lines = self.running.lines();
+        match lines.iter().any(|line| line.text.contains(text)) {
+            true => Ok(()),
+            false => self.wait_for(text).map(drop),
+        }
+    }
+
+    /// Waits for this number of further frames.
+    ///
+    /// # Errors
+    ///
+    /// They do not come.
+    pub fn wait_for_frames(&mut self, number: usize) -> anyhow::Result<()> {
+        self.count_frames()?;
+        let end = self.sent + number;
+        let until = Instant::now() + LIMIT;
+        while self.sent < end {
+            ensure!(Instant::now() < until, "{} of {end} frames came", self.sent);
+            self.running.run_for(LOOK_EVERY)?;
+            self.count_frames()?;
+        }
+        Ok(())
+    }
+
+    /// Reads on in the log.
+    fn count_frames(&mut self) -> anyhow::Result<()> {
+        let command = format!("\"address\":{},\"value\":1}}", CHIP + FRAME);
+        self.log.read_to_string(&mut self.rest)?;
+        let whole = self.rest.rfind('\n').map_or(0, |at| at + 1);
+        self.sent += self.rest[..whole].matches(&command).count();
+        self.rest.drain(..whole);
+        Ok(())
+    }
+
+    /// Ends the machine.
+    ///
+    /// # Errors
+    ///
+    /// QEMU does not end, or the files cannot be read.
+    pub fn finish(mut self) -> anyhow::Result<Seen> {
+        self.control.quit()?;
+        self.running.wait_exit(LIMIT)?;
+        let at = |name: &str| self.folder.path().join(name);
+        let log = fs::read_to_string(at("log"))?;
+        let log = log.lines().map(serde_json::from_str);
+        let log = log.collect::<Result<Vec<Entry>, _>>()?;
+        let beats = beats(&log)?;
+        let trace = fs::read_to_string(at("trace"))?;
+        let logged: Vec<_> = beats.iter().map(|beat| beat.heartbeat).collect();
+        let frames = match self.critical.is_traced {
+            true => frames::frames(&trace)?,
+            false => logged.clone(),
+        };
+        ensure!(frames == logged, "the trace and the log differ");
+        Ok(Seen {
+            frames,
+            beats,
+            entries: entries(&trace, HART as u64)?,
+            log,
+            lines: (self.running.lines().into_iter())
+                .map(|line| line.text)
+                .collect(),
+        })
+    }
+}
+
+/// The source of the guest's tree.
+fn source(critical: Critical) -> anyhow::Result<String> {
+    let after = match critical.waker {
+        Waker::Serial => String::new(),
+        Waker::Timer(ms) => format!("poorwill,wake-after-ms = <{ms}>;"),
+    };
+    ensure!(
+        TREE.contains(WAKE_AFTER) && TREE.contains(LOAD),
+        "critical.dts has changed"
+    );
+    let load = format!("poorwill,load-us = <{}>;", critical.load_us);
+    Ok(TREE.replace(WAKE_AFTER, &after).replace(LOAD, &load))
+}
+
+impl Pair {
+    /// Adds the critical guest's functions, and the sockets for its serial line and for QEMU.
+    fn add_devices(&mut self) {
+        let trigger = self.at("trigger").display().to_string();
+        self.add("-object", "can-bus,id=can");
+        self.add("-device", "kvaser_pci,canbus=can,addr=4");
+        self.add("-device", "pci-serial,chardev=trigger,addr=5");
+        let socket = format!("socket,id=trigger,path={trigger},server=on,wait=off");
+        self.add("-chardev", &socket);
+        let control = socket_arguments(&self.at("qmp"));
+        self.machine.extra_arguments.extend(control);
+    }
+
+    /// Adds the fair time base, and a log of the CAN chip's registers and of wakes of an OS.
+    fn add_plugin(&mut self, plugin: &Path, to_os: u64) {
+        let (plugin, log) = (plugin.display(), self.at("log"));
+        let (log, end) = (log.display(), CHIP + CHIP_BYTES);
+        self.add("-accel", "tcg,thread=single");
+        self.add("-seed", "7");
+        self.add("-rtc", "base=2026-01-01,clock=vm");
+        let plugin =
+            format!("{plugin},grace=0,log={log},log-stores={CHIP:#x}-{end:#x},log-pc={to_os:#x}");
+        self.add("-plugin", &plugin);
+    }
+
+    fn add_trace(&mut self, has_writes: bool) {
+        let trace = self.at("trace").display().to_string();
+        self.add("-D", &trace);
+        self.add("-trace", TRAPS);
+        if has_writes {
+            self.add("-trace", frames::WRITES);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A machine of two sockets, with a domain on each.
+
+mod critical;
+mod entries;
+mod orders;
+mod steady;
+mod tree;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use poorwill_machine::qmp::socket_folder;
+use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, tree as of_qemu};
+use tempfile::TempDir;
+
+pub use critical::{Critical, Seen, Together, Waker};
+pub use entries::{Entries, entries};
+pub use orders::{BOUNDS, NEVER, Role};
+pub use steady::{Beat, Late, Wake, wakes};
+pub use tree::{BRIDGE_DEVICE, BUS, Bus, CARD_DEVICE, EDU};
+use tree::{MEMORY, ORDERS, PROGRAM};
+
+/// The machine, before it is switched on.
+#[derive(Debug)]
+pub struct Pair {
+    machine: Machine,
+    /// Its files.
+    folder: TempDir,
+}
+
+impl Pair {
+    /// A machine with this `bus`, whose domains run the hostile guest in these `roles`.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written.
+    pub fn hostile(
+        qemu: &Qemu,
+        firmware: &Path,
+        guest: &Path,
+        roles: [Role; 2],
+        bus: &Bus,
+    ) -> anyhow::Result<Self> {
+        let mut pair = Pair::new(firmware, bus)?;
+        let attacker = roles.iter().position(|role| role.is_attacker());
+        pair.write_tree(qemu, &tree::partition(attacker, bus, false))?;
+        for (socket, role) in roles.into_iter().enumerate() {
+            pair.load_hostile(socket, guest, role)?;
+        }
+        Ok(pair)
+    }
+
+    /// The sockets, an IOMMU, and the bus.
+    fn new(firmware: &Path, bus: &Bus) -> anyhow::Result<Self> {
+        let machine = Machine {
+            harts: 4,
+            memory: "256M".parse()?,
+            ..Machine::new(firmware)
+        };
+        let mut pair = Pair {
+            machine,
+            folder: socket_folder()?,
+        };
+        pair.add("-smp", "4,sockets=2,cores=2");
+        pair.add("-machine", "iommu-sys=on");
+        for (node, harts) in ["0-1", "2-3"].into_iter().enumerate() {
+            let memory = format!("memory-backend-ram,id=socket{node},size=128M");
+            pair.add("-object", &memory);
+            let cpus = format!("node,nodeid={node},memdev=socket{node},cpus={harts}");
+            pair.add("-numa", &cpus);
+        }
+        for device in bus.devices {
+            pair.add("-device", device);
+        }
+        Ok(pair)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn add(&mut self, option: &str, value: &str) {
+        (self.machine.extra_arguments).extend([option, value].map(Into::into));
+    }
+
+    /// Writes the machine's tree.
+    fn write_tree(&mut self, qemu: &Qemu, partition: &str) -> anyhow::Result<()> {
+        let file = self.at("tree");
+        of_qemu::write(&self.machine, qemu, partition, &file)?;
+        self.add("-dtb", &file.display().to_string());
+        Ok(())
+    }
+
+    fn load_hostile(&mut self, socket: usize, guest: &Path, role: Role) -> anyhow::Result<()> {
+        let file = self.at(&format!("orders{socket}"));
+        fs::write(&file, orders::orders(socket, role))?;
+        self.load(socket, &file, guest);
+        Ok(())
+    }
+
+    /// Loads a guest, and its device tree or orders.
+    fn load(&mut self, socket: usize, argument: &Path, guest: &Path) {
+        for (file, offset) in [(argument, ORDERS), (guest, PROGRAM)] {
+            let (file, place) = (file.display(), MEMORY[socket] + offset);
+            let loader = format!("loader,file={file},addr={place:#x},force-raw=on");
+            self.add("-device", &loader);
+        }
+    }
+
+    /// Switches the machine on. The folder has its files.
+    ///
+    /// # Errors
+    ///
+    /// QEMU does not start.
+    pub fn power_on(self, qemu: &Qemu) -> anyhow::Result<(RunningMachine, TempDir)> {
+        let running = self.machine.power_on(qemu, PowerOn::default())?;
+        Ok((running, self.folder))
+    }
+}
