@@ -138,8 +138,12 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
         parts.same_as_opensbi()
     })?;
     for (name, roles, lines) in ROWS {
-        row(name, &|| parts.run(*roles, lines))?;
+        row(name, &|| parts.run(*roles, &BUS, lines))?;
     }
+    row("a power failure is no cut", &|| {
+        let line = "poorwill: cut: not armed: the machine has domains";
+        parts.run([Role::Idle; 2], &refused::POWER_FAIL, &[line])
+    })?;
     for (name, bus, line) in refused::ROWS {
         row(name, &|| parts.refuses(bus, line))?;
     }
@@ -155,8 +159,8 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     /// Starts both domains, and waits for the console's lines.
-    fn run(&self, roles: [Role; 2], lines: &[&str]) -> anyhow::Result<()> {
-        let (mut running, _folder) = self.power_on(roles, &BUS)?;
+    fn run(&self, roles: [Role; 2], bus: &Bus, lines: &[&str]) -> anyhow::Result<()> {
+        let (mut running, _folder) = self.power_on(roles, bus)?;
         running.fail_on(&["FAIL", "panic", "cannot start"]);
         let outcome = (lines.iter()).try_for_each(|line| running.wait_for(line, LIMIT).map(drop));
         outcome.with_context(|| running.tail(40).join("\n"))?;

@@ -47,6 +47,7 @@ pub(crate) const ROWS: &[Row] = &[
                 CARD_DEVICE,
             ],
             functions: ALONE,
+            ..BUS
         },
         "virtio function 01:01.0 bypasses the IOMMU",
     ),
@@ -59,7 +60,15 @@ pub(crate) const ROWS: &[Row] = &[
                 CARD_DEVICE,
             ],
             functions: ALONE,
+            ..BUS
         },
         "PCI function 01:01.0 uses pin B",
     ),
 ];
+
+/// A machine with a power-fail line.
+pub(crate) const POWER_FAIL: Bus = Bus {
+    source: "/ { power-fail { compatible = \"poorwill,power-fail\"; hold-up-us = <16000>; \
+             interrupts-extended = <&{/soc/interrupt-controller@c000000} 60 4>; }; };",
+    ..BUS
+};

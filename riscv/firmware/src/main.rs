@@ -125,6 +125,7 @@ fn boot(
 fn start_domains(own: ThisHart) -> Result<core::convert::Infallible, BootError> {
     let reason = ColdBoot::Domains;
     say!("cold boot: {reason}");
+    cut::arm_again();
     for domain in domain::all() {
         // SAFETY: the machine boots cold, and no tree was read since the start.
         let entry = early(|| unsafe { next_stage::prepare(platform(), domain, reason, false) })?;

@@ -43,7 +43,8 @@ impl Pair {
     ) -> anyhow::Result<Self> {
         let mut pair = Pair::new(firmware, bus)?;
         let attacker = roles.iter().position(|role| role.is_attacker());
-        pair.write_tree(qemu, &tree::partition(attacker, bus, false))?;
+        let partition = tree::partition(attacker, bus, false) + bus.source;
+        pair.write_tree(qemu, &partition)?;
         for (socket, role) in roles.into_iter().enumerate() {
             pair.load_hostile(socket, guest, role)?;
         }

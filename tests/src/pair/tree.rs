@@ -34,6 +34,8 @@ pub struct Bus {
     pub devices: &'static [&'static str],
     /// The entries.
     pub functions: &'static str,
+    /// Further source of the tree.
+    pub source: &'static str,
 }
 
 /// The bridge and its window, in `poorwill,functions`.
@@ -57,6 +59,7 @@ pub const CARD_DEVICE: &str = "edu,addr=3";
 pub const BUS: Bus = Bus {
     devices: &[BRIDGE_DEVICE, EDU, CARD_DEVICE],
     functions: bridge_and!("<0x02010810 0 0x50000000 0 0x100000>"),
+    source: "",
 };
 
 /// The page with the critical guest's BARs, and its functions (guest/critical/critical.dts).

@@ -36,7 +36,7 @@ pub(crate) use record::{BYTES, pages_needed, pages_with, take_memory};
 pub(crate) use request::request;
 pub(crate) use sealed::leave_sealed;
 pub(crate) use shared::{MACHINE, Machine, MachineState};
-pub(crate) use status::{begin, has_line, is_armed};
+pub(crate) use status::{arm_again, begin, has_line, is_armed};
 pub(crate) use stop::{enter_or_stop, stop};
 
 /// The state of cuts that harts share.

@@ -66,8 +66,9 @@ fn arm(armed: Armed) {
     STATE.armed.call_once(|| armed);
 }
 
-/// Arms the line again after a Go.
-pub(super) fn arm_again() {
+/// Arms the line again after a Go. Call this at a start with domains, too, where it says that the
+/// line is not armed.
+pub(crate) fn arm_again() {
     let Some(armed) = decide(|| Ok(())) else {
         return;
     };
