@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use poorwill_devicetree::{
-    DomainNode, FunctionRange, Machine, MemoryRegion, Partition, PciWiring, Permissions, RangeKind,
+    DomainNode, FunctionRange, Machine, MemoryRegion, Partition, PciWiring, Permissions,
 };
 use poorwill_domain::check::{Facts, Unfenced, Unseen, findings, unseen};
 use poorwill_domain::pmp::Pmp;
@@ -13,6 +13,7 @@ use poorwill_machine::area::{Questions, inspect};
 use poorwill_machine::domains::Domains;
 use poorwill_machine::{Machine as OnQemu, Qemu};
 use poorwill_medium::pci::Function;
+use poorwill_medium::pci::placement::AddressKind;
 use poorwill_memory::PhysRange;
 use serde_json::{Value, json};
 
@@ -237,9 +238,9 @@ fn value_of(domain: &DomainNode) -> Value {
             "function": range.function.to_string(),
             "register": range.register,
             "kind": match range.kind {
-                RangeKind::Io => "io",
-                RangeKind::Memory32 => "memory32",
-                RangeKind::Memory64 => "memory64",
+                AddressKind::Io => "io",
+                AddressKind::Memory32 => "memory32",
+                AddressKind::Memory64 => "memory64",
             },
             "prefetchable": range.is_prefetchable,
             "start": range.range.start,

@@ -12,13 +12,14 @@ mod read;
 mod region;
 
 use arrayvec::ArrayVec;
+use poorwill_medium::pci::placement::PlacedFunction;
 
 use crate::node::NodeName;
 
 pub(crate) use read::is_described;
 
 pub use error::{FunctionFault, PartitionError, PermissionFault};
-pub use function::{DomainFunction, FunctionRange, RangeKind};
+pub use function::FunctionRange;
 pub use region::{MAX_SPANS, MemoryRegion, Permissions, Span};
 
 /// Maximum number of domains of a machine.
@@ -80,8 +81,8 @@ pub struct DomainNode {
     pub may_reset: bool,
     /// Its place in the order of waking. No two domains have the same; the lowest wakes first.
     pub wake_order: u32,
-    /// Its PCI functions, by their address.
-    pub functions: ArrayVec<DomainFunction, MAX_DOMAIN_FUNCTIONS>,
+    /// Its PCI functions, by their address. All functions on a bridge's buses are the domain's.
+    pub functions: ArrayVec<PlacedFunction, MAX_DOMAIN_FUNCTIONS>,
     /// Addresses that its functions decode, by function and register.
     pub ranges: ArrayVec<FunctionRange, MAX_FUNCTION_RANGES>,
 }

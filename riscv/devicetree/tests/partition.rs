@@ -2,9 +2,10 @@
 
 use poorwill_devicetree::{
     FunctionFault, FunctionRange, MAX_REGION_NODES, Machine, NextMode, NodeName, Partition,
-    PartitionError, Permissions, RangeKind,
+    PartitionError, Permissions,
 };
 use poorwill_medium::pci::Function;
+use poorwill_medium::pci::placement::AddressKind;
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
 
@@ -169,14 +170,14 @@ fn functions_have_their_buses_and_addresses() {
         .collect();
     assert_eq!(
         ranges,
-        [(0x20, RangeKind::Memory32), (0x10, RangeKind::Memory64)]
+        [(0x20, AddressKind::Memory32), (0x10, AddressKind::Memory64)]
     );
     assert_eq!(
         critical.ranges[..],
         [FunctionRange {
             function: at(0, 2),
             register: 0x10,
-            kind: RangeKind::Memory32,
+            kind: AddressKind::Memory32,
             is_prefetchable: false,
             range: PhysRange::new(0x4000_0000, 0x1000),
         }]

@@ -123,8 +123,8 @@ impl Domain {
         let harts = harts.map_err(|error| DomainError::Harts { domain, error })?;
         let memory = MemoryMap::new(memory, holes);
         let memory = memory.map_err(|error| DomainError::Memory { domain, error })?;
+        let spans = node.spans();
         let [devices, registers] = [Grant::All, Grant::ReadWrite].map(|wanted| {
-            let spans = node.spans();
             let registers = spans.iter().filter(|span| span.is_mmio);
             let with_access = registers.filter(|span| Grant::of(span) == Some(wanted));
             with_access.map(|span| span.range).collect()

@@ -4,6 +4,7 @@
 //! Open Firmware, 2.2.1.1 and 4.1.1): bus, device, function and register; address; size.
 
 use poorwill_medium::pci::Function;
+use poorwill_medium::pci::placement::{AddressKind, PlacedFunction};
 use poorwill_memory::PhysRange;
 
 use super::DomainNode;
@@ -21,15 +22,6 @@ const PREFETCHABLE: u32 = 1 << 30;
 /// Primary, secondary and subordinate bus numbers of a bridge.
 const BUS_NUMBERS: u8 = 0x18;
 
-/// A PCI function of a domain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DomainFunction {
-    /// Its address, with the bus numbers of [`buses`](Self::buses).
-    pub function: Function,
-    /// First and last bus below it, if it is a bridge. All functions on them are the domain's.
-    pub buses: Option<(u8, u8)>,
-}
-
 /// Addresses on the bus that a function decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionRange {
@@ -39,22 +31,11 @@ pub struct FunctionRange {
     /// ROM's, or a bridge's window.
     pub register: u8,
     /// The kind of address.
-    pub kind: RangeKind,
+    pub kind: AddressKind,
     /// Whether it may be prefetched.
     pub is_prefetchable: bool,
     /// The addresses on the bus; not empty.
     pub range: PhysRange,
-}
-
-/// Kind of an address on the bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RangeKind {
-    /// I/O space.
-    Io,
-    /// Memory, by a register of 32 bits.
-    Memory32,
-    /// Memory, by a register of 64 bits.
-    Memory64,
 }
 
 struct Entry {
@@ -78,12 +59,12 @@ impl Entry {
     }
 
     /// The kind of address; `None`: configuration space.
-    fn kind(&self) -> Option<RangeKind> {
+    fn kind(&self) -> Option<AddressKind> {
         match self.flags >> 24 & 3 {
             0 => None,
-            1 => Some(RangeKind::Io),
-            2 => Some(RangeKind::Memory32),
-            _ => Some(RangeKind::Memory64),
+            1 => Some(AddressKind::Io),
+            2 => Some(AddressKind::Memory32),
+            _ => Some(AddressKind::Memory64),
         }
     }
 
@@ -106,7 +87,7 @@ impl Entry {
         }
     }
 
-    fn range(&self, kind: RangeKind) -> Result<FunctionRange, FunctionFault> {
+    fn range(&self, kind: AddressKind) -> Result<FunctionRange, FunctionFault> {
         let [middle, low] = self.address;
         let start = u64::from(middle) << 32 | u64::from(low);
         let end = start.checked_add(self.size).filter(|end| *end > start);
@@ -125,16 +106,16 @@ impl Entry {
 
 /// Registers of addresses (PCI Local Bus Specification 3.0, 6.1; PCI-to-PCI Bridge Architecture
 /// Specification 1.2, 3.2).
-fn has_register(is_bridge: bool, register: u8, kind: RangeKind) -> bool {
-    let is_io = kind == RangeKind::Io;
-    let is_wide = kind == RangeKind::Memory64;
+fn has_register(is_bridge: bool, register: u8, kind: AddressKind) -> bool {
+    let is_io = kind == AddressKind::Io;
+    let is_wide = kind == AddressKind::Memory64;
     match (is_bridge, register) {
         // A bridge's windows.
         (true, 0x1c) => is_io,
-        (true, 0x20) => kind == RangeKind::Memory32,
+        (true, 0x20) => kind == AddressKind::Memory32,
         (true, 0x24) => !is_io,
         // Expansion ROMs.
-        (true, 0x38) | (false, 0x30) => kind == RangeKind::Memory32,
+        (true, 0x38) | (false, 0x30) => kind == AddressKind::Memory32,
         // The last BAR has no other one for the upper half of an address.
         (true, 0x14) | (false, 0x24) => !is_wide,
         (true, 0x10) | (false, 0x10 | 0x14 | 0x18 | 0x1c | 0x20) => true,
@@ -193,7 +174,7 @@ impl DomainNode {
                 Ok(())
             }
             None => {
-                let one = DomainFunction {
+                let one = PlacedFunction {
                     function: entry.function,
                     buses,
                 };
@@ -221,7 +202,7 @@ impl DomainNode {
                 return Err(refuse(FunctionFault::Register));
             }
             let is_taken = before.is_some_and(|before| {
-                let is_wide = before.kind == RangeKind::Memory64;
+                let is_wide = before.kind == AddressKind::Memory64;
                 let last = before.register + if is_wide { 4 } else { 0 };
                 before.function == range.function && range.register <= last
             });

@@ -1,7 +1,8 @@
 //! PCI functions and their DMA.
 
-use poorwill_devicetree::{DomainNode, FunctionRange, MemoryRegion, Partition, RangeKind};
+use poorwill_devicetree::{DomainNode, FunctionRange, MemoryRegion, Partition};
 use poorwill_medium::pci::Function;
+use poorwill_medium::pci::placement::AddressKind;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::map::{BUS_BYTES, first_access};
@@ -87,8 +88,9 @@ fn iommu(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced))
 /// that is below none of its bridges. The first bus is machine mode's, and named elsewhere.
 fn configuration(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
     for host in &facts.machine.pci {
-        let buses = host.bridge.last_bus - host.bridge.first_bus;
-        let ecam = PhysRange::new(host.ecam.start, BUS_BYTES * (u64::from(buses) + 1));
+        let (first_bus, last_bus) = (host.bridge.first_bus, host.bridge.last_bus);
+        let last = last_bus - first_bus;
+        let ecam = PhysRange::new(host.ecam.start, BUS_BYTES * (u64::from(last) + 1));
         // The buses whose configuration space lies in the domain's regions.
         let regions = domain.regions.iter().map(MemoryRegion::range);
         let reached = regions.filter(|region| region.overlaps(&ecam));
@@ -98,10 +100,7 @@ fn configuration(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Un
             first.max(1)..=last
         });
         let foreign = reached.filter_map(|number| {
-            let bus = host
-                .bridge
-                .first_bus
-                .checked_add(u8::try_from(number).ok()?)?;
+            let bus = first_bus.checked_add(u8::try_from(number).ok()?)?;
             let space = PhysRange::new(ecam.start + number * BUS_BYTES, BUS_BYTES);
             (!has_bus(domain, bus) && first_access(domain, space).is_some()).then_some(bus)
         });
@@ -160,19 +159,19 @@ fn can_hold(is_bridge: bool, range: &FunctionRange) -> bool {
         (_, register) => {
             let least = match (register, range.kind) {
                 (0x30 | 0x38, _) => 0x800,
-                (_, RangeKind::Io) => 4,
+                (_, AddressKind::Io) => 4,
                 _ => 16,
             };
             length.is_power_of_two() && length >= least && start.is_multiple_of(length)
         }
     };
-    let is_low = range.kind == RangeKind::Memory64 || range.range.end <= 1 << u32::BITS;
+    let is_low = range.kind == AddressKind::Memory64 || range.range.end <= 1 << u32::BITS;
     is_aligned && is_low
 }
 
 /// The range's addresses for the CPU, if the host bridge has a window for them.
 fn in_cpu(range: &FunctionRange, facts: &Facts<'_>) -> Option<PhysRange> {
-    if range.kind == RangeKind::Io {
+    if range.kind == AddressKind::Io {
         return facts.wiring?.ports(range.range);
     }
     let length = range.range.length();
@@ -214,7 +213,7 @@ fn shared_functions(domain: &DomainNode, other: &DomainNode, tell: &mut dyn FnMu
 fn shared_ranges(domain: &DomainNode, other: &DomainNode, tell: &mut dyn FnMut(Unfenced)) {
     for one in &domain.ranges {
         for their in &other.ranges {
-            let is_io = |range: &FunctionRange| range.kind == RangeKind::Io;
+            let is_io = |range: &FunctionRange| range.kind == AddressKind::Io;
             if is_io(one) == is_io(their) && one.range.overlaps(&their.range) {
                 tell(Unfenced::SharedRange {
                     function: one.function,

@@ -1,10 +1,9 @@
 //! INTx: the wired interrupts of PCI functions.
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{
-    DomainFunction, DomainNode, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, Partition,
-};
+use poorwill_devicetree::{DomainNode, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, Partition};
 use poorwill_medium::pci::Function;
+use poorwill_medium::pci::placement::PlacedFunction;
 
 use super::Facts;
 use super::unfenced::Unfenced;
@@ -65,7 +64,7 @@ pub(super) fn shared_sources(
         return;
     };
     // A bridge's own interrupts are off: its configuration space is machine mode's.
-    let source_of = |domain: &DomainNode, one: &DomainFunction| {
+    let source_of = |domain: &DomainNode, one: &PlacedFunction| {
         if one.buses.is_some() {
             return None;
         }

@@ -8,16 +8,14 @@ use arrayvec::ArrayVec;
 use poorwill_arch::pci::config_space;
 use poorwill_arch::{IommuMemory, Mmio};
 use poorwill_devicetree::{
-    DomainFunction, DomainNode, FunctionRange, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, MAX_HARTS,
-    MAX_IOMMUS, Machine, Partition, RangeKind,
+    DomainNode, FunctionRange, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, MAX_HARTS, MAX_IOMMUS, Machine,
+    Partition,
 };
 use poorwill_drivers::iommu::{
     Context, DeviceId, DmaRange, Fault, IommuError, TablePages, TranslatingIommu,
 };
 use poorwill_medium::pci::intx::Pin;
-use poorwill_medium::pci::placement::{
-    AddressKind, PlacedFunction, PlacedRange, PlacementError, Plan,
-};
+use poorwill_medium::pci::placement::{PlacedFunction, PlacedRange, PlacementError, Plan};
 use poorwill_medium::pci::virtio::bypasses_iommu;
 use poorwill_medium::pci::{ConfigSpace, Function, PciError};
 use poorwill_memory::{MAX_RANGES, PAGE_BYTES, PhysRange};
@@ -57,7 +55,7 @@ struct Fences {
 /// A function with a context, and its domain's index.
 #[derive(Clone, Copy)]
 struct Owned {
-    function: DomainFunction,
+    function: PlacedFunction,
     domain: usize,
 }
 
@@ -126,7 +124,7 @@ pub(super) unsafe fn start(
         // SAFETY: passed on to the caller.
         let config = unsafe { config_space(host) };
         let ranges = nodes.iter().flat_map(|node| &node.ranges);
-        let plan = Plan::new(functions().map(placed_function), ranges.map(placed_range));
+        let plan = Plan::new(functions().copied(), ranges.map(placed_range));
         plan.place(&config, &host.bridge)?;
         functions().try_for_each(|one| look(&config, one.function))?;
     }
@@ -140,27 +138,16 @@ pub(super) unsafe fn start(
 }
 
 /// The highest device ID of a function, and of those below it.
-fn highest_id(one: &DomainFunction) -> DeviceId {
+fn highest_id(one: &PlacedFunction) -> DeviceId {
     let last = one.buses.map_or(one.function.bus, |(_, last)| last);
     DeviceId(u32::from(last) << 8 | 0xff)
-}
-
-fn placed_function(one: &DomainFunction) -> PlacedFunction {
-    PlacedFunction {
-        function: one.function,
-        buses: one.buses,
-    }
 }
 
 fn placed_range(range: &FunctionRange) -> PlacedRange {
     PlacedRange {
         function: range.function,
         register: range.register,
-        kind: match range.kind {
-            RangeKind::Io => AddressKind::Io,
-            RangeKind::Memory32 => AddressKind::Memory32,
-            RangeKind::Memory64 => AddressKind::Memory64,
-        },
+        kind: range.kind,
         range: range.range,
     }
 }
