@@ -81,6 +81,18 @@ fn a_good_partition_has_no_finding() {
     });
 }
 
+#[test]
+fn buses_in_the_wrong_order_are_no_buses() {
+    for range in ["<255 0>", "<255 255>"] {
+        let reversed = changed("bus-range = <0 255>", &format!("bus-range = {range}"));
+        with_facts(&reversed, |partition, facts| {
+            let found = all(partition, facts);
+            let is_of_bus = |one: &Unfenced| matches!(one, Unfenced::Configuration { .. });
+            assert!(!found.iter().any(is_of_bus), "{range}: {found:?}");
+        });
+    }
+}
+
 /// A device of the machine, before its UART.
 const UART: &str = "uart: serial@10000000 {";
 /// The end of Linux's regions.

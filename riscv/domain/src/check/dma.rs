@@ -89,7 +89,10 @@ fn iommu(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced))
 fn configuration(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
     for host in &facts.machine.pci {
         let (first_bus, last_bus) = (host.bridge.first_bus, host.bridge.last_bus);
-        let last = last_bus - first_bus;
+        // A tree may name them in the wrong order; there is no bus then.
+        let Some(last) = last_bus.checked_sub(first_bus) else {
+            continue;
+        };
         let ecam = PhysRange::new(host.ecam.start, BUS_BYTES * (u64::from(last) + 1));
         // The buses whose configuration space lies in the domain's regions.
         let regions = domain.regions.iter().map(MemoryRegion::range);
