@@ -18,17 +18,17 @@ use crate::sbi;
 #[unsafe(no_mangle)]
 extern "C" fn handle_trap(frame: &mut TrapFrame) {
     irqs_off::begin();
-    handle(frame);
-    sbi::console::print_waiting(this_hart(), &platform().time);
+    let hart = this_hart();
+    handle(frame, hart);
+    sbi::console::print_waiting(hart, &platform().time);
     if power_fail::noticed() {
         cut::stop(Some(frame));
     }
-    domain_state::leave_if_ended(this_hart());
+    domain_state::leave_if_ended(hart);
     irqs_off::end();
 }
 
-fn handle(frame: &mut TrapFrame) {
-    let hart = this_hart();
+fn handle(frame: &mut TrapFrame, hart: ThisHart) {
     match OsTrap::of(csr::read::<{ csr::MCAUSE }>()) {
         OsTrap::Call => {
             frame.mepc = frame.mepc.wrapping_add(sbi::CALL_BYTES);

@@ -6,12 +6,11 @@ use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
-use poorwill_arch::uninterrupted;
 use poorwill_devicetree::MAX_DOMAINS;
 use poorwill_domain::DomainState;
 use poorwill_hart::HsmState;
 use poorwill_sleep::park::{Depth, Parked};
-use poorwill_sleep::retain::{End, Signals, Sleeper, Source};
+use poorwill_sleep::retain::{End, Source};
 use poorwill_sleep::{Event, Startup, park as sleep_of_domain, retain};
 use spin::Mutex;
 
@@ -87,7 +86,7 @@ pub(crate) fn park(hart: ThisHart, stopped: &DomainStopped<'static>) {
     domain.say(format_args!("{}", Event::Parks(&domain.name)));
     domain.print_all();
     let began = time.ticks();
-    let Some(source) = rest(hart, domain) else {
+    let Some(source) = rest(hart) else {
         return woken(domain);
     };
     let ended = time.ticks();
@@ -134,7 +133,7 @@ pub(crate) fn sleep_all(hart: ThisHart, stopped: DomainStopped<'static>) -> Resu
     wake_from(0);
     let own = stopped.domain();
     // The master, too, wakes in its turn.
-    let event = rest(hart, own);
+    let event = rest(hart);
     debug_assert!(event.is_none(), "the master sleeps with the machine");
     woken(own);
     Ok(())
@@ -142,29 +141,15 @@ pub(crate) fn sleep_all(hart: ThisHart, stopped: DomainStopped<'static>) -> Resu
 
 /// Rests until a wake event of the calling hart's domain.
 fn wait_for_event(hart: ThisHart) -> Source {
-    uninterrupted(|| {
-        let mut resting = Resting::begin(hart);
-        let end = retain::retain(&mut resting, None);
-        resting.end();
-        match end {
-            End::Woken(source) => source,
-            End::Staged(cause) => unreachable!("no time was set for a save: {cause}"),
-        }
-    })
+    match Resting::run(hart, |machine| retain::retain(machine, None)) {
+        End::Woken(source) => source,
+        End::Staged(cause) => unreachable!("no time was set for a save: {cause}"),
+    }
 }
 
-/// Rests until the domain's sleep ends. `None`: the machine wakes.
-fn rest(hart: ThisHart, domain: &'static LiveDomain) -> Option<Source> {
-    uninterrupted(|| {
-        let mut parked = ParkedHart {
-            hart,
-            domain,
-            resting: Resting::begin(hart),
-        };
-        let source = sleep_of_domain::park(&mut parked);
-        parked.resting.end();
-        source
-    })
+/// Rests until the sleep of the calling hart's domain ends. `None`: the machine wakes.
+fn rest(hart: ThisHart) -> Option<Source> {
+    Resting::run(hart, |domain| sleep_of_domain::park(domain))
 }
 
 /// Reports to the domain's OS that the machine has woken, and wakes the next domain. The OS
@@ -228,34 +213,9 @@ fn ring(domain: &LiveDomain) {
         .for_each(Hart::ring);
 }
 
-/// The hart of a parked domain that waits for the end of the sleep.
-struct ParkedHart {
-    hart: ThisHart,
-    domain: &'static LiveDomain,
-    resting: Resting,
-}
-
-impl Sleeper for ParkedHart {
-    fn now(&self) -> u64 {
-        self.resting.now()
-    }
-
-    fn look(&mut self) -> Signals {
-        self.resting.look()
-    }
-
-    fn rest(&mut self, until: u64) {
-        self.resting.rest(until);
-    }
-
-    fn look_every(&self) -> Option<u64> {
-        self.resting.look_every()
-    }
-}
-
-impl Parked for ParkedHart {
+impl Parked for Resting {
     fn depth(&self) -> Depth {
-        match self.domain.state.state() {
+        match self.domain().state.state() {
             DomainState::Parked => Depth::Alone,
             DomainState::Asleep => Depth::WithMachine,
             DomainState::Waking => Depth::Woken,
@@ -266,11 +226,10 @@ impl Parked for ParkedHart {
     }
 
     fn unpark(&mut self) -> bool {
-        self.domain.state.unpark().is_ok()
+        self.domain().state.unpark().is_ok()
     }
 
     fn rest_deep(&mut self) {
-        self.resting.rest_deep();
-        self.hart.handle_ipi();
+        self.wait_for_ipi();
     }
 }

@@ -1,7 +1,6 @@
 //! This machine, for the traits of the `sleep` crate.
 
 use arrayvec::ArrayVec;
-use poorwill_arch::uninterrupted;
 use poorwill_hart::{HartContext, PageTables};
 use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
@@ -156,12 +155,7 @@ impl Power for Firmware {
     }
 
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
-        uninterrupted(|| {
-            let mut resting = Resting::begin(this_hart());
-            let result = job(&mut resting);
-            resting.end();
-            result
-        })
+        Resting::run(this_hart(), |resting| job(resting))
     }
 }
 

@@ -1,12 +1,13 @@
 //! Sleep with powered RAM. The calling hart waits in machine mode, and the others of its domain stay
 //! stopped. Devices keep the OS's settings.
 
-use poorwill_arch::{HeldTimer, csr};
+use poorwill_arch::{HeldTimer, csr, uninterrupted};
 use poorwill_drivers::uart::LineEvents;
 use poorwill_hart::interrupt::Pending;
 use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 
 use crate::hart::ThisHart;
+use crate::platform::domain::LiveDomain;
 use crate::platform::{console, domain, platform, power_fail};
 
 /// Ticks until the clock's alarm, which no domain of several can set.
@@ -27,22 +28,27 @@ pub(super) struct Resting {
 }
 
 impl Resting {
-    /// Begins the wait.
-    pub(super) fn begin(hart: ThisHart) -> Self {
-        Resting {
-            hart,
-            timer: HeldTimer::hold(hart.timer()),
-        }
+    /// Runs `job` with the calling hart at rest. It ends with the hart's state restored for the OS.
+    pub(super) fn run<R>(hart: ThisHart, job: impl FnOnce(&mut Resting) -> R) -> R {
+        uninterrupted(|| {
+            let mut resting = Resting {
+                hart,
+                timer: HeldTimer::hold(hart.timer()),
+            };
+            let result = job(&mut resting);
+            resting.timer.give_back();
+            result
+        })
+    }
+
+    pub(super) fn domain(&self) -> &'static LiveDomain {
+        self.hart.domain()
     }
 
     /// Rests until another hart interrupts, regardless of the OS's wake events.
-    pub(super) fn rest_deep(&self) {
+    pub(super) fn wait_for_ipi(&self) {
         self.timer.rest_deep();
-    }
-
-    /// Ends the wait, and restores the hart's state for the OS.
-    pub(super) fn end(self) {
-        self.timer.give_back();
+        self.hart.handle_ipi();
     }
 }
 
@@ -57,7 +63,7 @@ impl Sleeper for Resting {
         let time = &platform().time;
         let now = time.ticks();
         self.timer.ring_if_due(now);
-        let line = match self.hart.domain().has_console {
+        let line = match self.domain().has_console {
             true => console::line_events(),
             false => LineEvents::default(),
         };
@@ -80,7 +86,7 @@ impl Sleeper for Resting {
 
     fn look_every(&self) -> Option<u64> {
         let ticks = platform().time.ticks_in(LOOK_EVERY_MS * 1_000_000);
-        let has_console = self.hart.domain().has_console && console::is_there();
+        let has_console = self.domain().has_console && console::is_there();
         has_console.then_some(ticks)
     }
 }
