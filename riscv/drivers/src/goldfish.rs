@@ -169,20 +169,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-
-    struct NoMemory;
-
-    impl CallerMemory for NoMemory {
-        fn owns(&self, _: u64, _: u64) -> bool {
-            false
-        }
-
-        fn read(&self, _: u64) -> Option<[u8; 16]> {
-            None
-        }
-
-        fn write(&self, _: u64, _: [u8; 4]) {}
-    }
+    use crate::mediated::NoMemory;
 
     #[test]
     fn an_os_with_the_time_alone_reads_it_and_sets_no_alarm() {

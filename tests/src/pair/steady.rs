@@ -9,7 +9,7 @@ use crate::frames::Chip;
 /// The first hart of the critical guest.
 pub(super) const HART: usize = 2;
 
-/// The registers of the CAN chip, and the one that sends a frame.
+/// The registers of the CAN chip, and its command register, which sends a frame.
 pub(super) const CHIP: u64 = 0x300_1080;
 pub(super) const CHIP_BYTES: u64 = 0x80;
 pub(super) const FRAME: u64 = 1;

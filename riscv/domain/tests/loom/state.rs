@@ -9,7 +9,7 @@ macro_rules! explorations {
             use super::*;
             use crate::$variant::state::{DomainCell, DomainState, sleep_all};
 
-            /// A domain with memory, which whoever has stopped it may use.
+            /// A domain with memory. The hart that has stopped the domain may use it.
             #[derive(Default)]
             struct Domain {
                 cell: DomainCell,
