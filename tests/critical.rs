@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use poorwill_machine::domains::critical_devices;
 use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
 use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, tree};
 use poorwill_tests::{frames, suite};
@@ -95,8 +96,7 @@ fn run(
     let at = |name: &str| folder.path().join(name);
     let mut machine = machine.for_counts(SHIFT);
     if !has_sstc {
-        let arguments = ["-cpu", "rv64,sstc=off"];
-        machine.extra_arguments.extend(arguments.map(Into::into));
+        machine.add("-cpu", "rv64,sstc=off");
     }
     let chosen = match waker {
         Waker::Serial => "",
@@ -134,30 +134,18 @@ fn run(
 /// Adds the guest's functions, the files in `folder` that lead to them, and the trace. QEMU then
 /// waits for the BARs.
 fn add_devices(machine: &mut Machine, folder: &Path) {
-    let file = |name: &str| folder.join(name).display().to_string();
-    let pairs = [
-        ("-object", "can-bus,id=can".to_owned()),
-        ("-device", "kvaser_pci,canbus=can,addr=4".to_owned()),
-        ("-device", "pci-serial,chardev=trigger,addr=5".to_owned()),
-        (
-            "-chardev",
-            format!(
-                "socket,id=trigger,path={},server=on,wait=off",
-                file("trigger")
-            ),
-        ),
-        (
-            "-qtest",
-            format!("unix:{},server=on,wait=off", file("qtest")),
-        ),
-        ("-qtest-log", "/dev/null".to_owned()),
-        ("-dtb", file("tree")),
-        ("-trace", frames::WRITES.to_owned()),
-        ("-D", file("trace")),
-    ];
-    for (option, value) in pairs {
-        (machine.extra_arguments).extend([option.to_owned(), value].map(Into::into));
+    for (option, value) in critical_devices(Some(&folder.join("trigger"))) {
+        machine.add(option, value);
     }
+    let qtest = folder.join("qtest");
+    machine.add(
+        "-qtest",
+        format!("unix:{},server=on,wait=off", qtest.display()),
+    );
+    machine.add("-qtest-log", "/dev/null");
+    machine.add("-dtb", folder.join("tree"));
+    machine.add("-trace", frames::WRITES);
+    machine.add("-D", folder.join("trace"));
     (machine.extra_arguments).extend(socket_arguments(&folder.join("qmp")));
     machine.extra_arguments.push("-S".into());
 }

@@ -123,8 +123,8 @@ impl Parts<'_> {
             domains,
         };
         let (mut machine, _) = domains.machine(self.qemu, self.firmware, folder.path())?;
-        let trace = at("trace").display().to_string();
-        (machine.extra_arguments).extend(["-trace", frames::WRITES, "-D", &trace].map(Into::into));
+        machine.add("-trace", frames::WRITES);
+        machine.add("-D", at("trace"));
         let mut machine = machine.power_on(self.qemu, PowerOn::default())?;
         machine.fail_on(&["FAIL", "panic on hart", "cannot start", "Oops"]);
         machine.wait_for("critical: start ", LIMIT)?;

@@ -156,14 +156,35 @@ impl Machine {
         self
     }
 
+    /// Adds an argument of QEMU, and its value.
+    pub fn add(&mut self, option: &str, value: impl Into<OsString>) {
+        self.extra_arguments.extend([option.into(), value.into()]);
+    }
+
+    /// The same machine with this number of sockets, each with `harts` and `memory` of its own.
+    #[must_use]
+    pub fn on_sockets(mut self, sockets: u32, harts: u32, memory: Bytes) -> Self {
+        self.harts = harts * sockets;
+        self.memory = Bytes(memory.0 * u64::from(sockets));
+        let all = self.harts;
+        self.add("-smp", format!("{all},sockets={sockets},cores={harts}"));
+        for socket in 0..sockets {
+            let (size, first) = (memory.in_mib(), harts * socket);
+            let cpus = format!("{first}-{}", first + harts - 1);
+            let backend = format!("memory-backend-ram,id=socket{socket},size={size}M");
+            self.add("-object", backend);
+            let node = format!("node,nodeid={socket},memdev=socket{socket},cpus={cpus}");
+            self.add("-numa", node);
+        }
+        self
+    }
+
     /// The same machine for counts of instructions. Each instruction advances its clock by two to
     /// the power of `shift` ns. While all harts wait, the clock jumps to the next timer. Flushes
     /// do not wait for the host's disk.
     #[must_use]
     pub fn for_counts(mut self, shift: u32) -> Self {
-        let counting = format!("shift={shift},sleep=off");
-        self.extra_arguments
-            .extend(["-icount".into(), counting.into()]);
+        self.add("-icount", format!("shift={shift},sleep=off"));
         self.set_host_cache(HostCache::Unflushed);
         self
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use poorwill_critical::Heartbeat;
+use poorwill_machine::domains::critical_devices;
 use poorwill_machine::qmp::{Control, socket_arguments};
 use poorwill_machine::{PowerOn, RunningMachine, tree as of_qemu};
 use poorwill_plugin::log::Entry;
@@ -248,12 +249,9 @@ fn source(critical: Critical) -> anyhow::Result<String> {
 impl Pair {
     /// Adds the critical guest's functions, and the sockets for its serial line and for QEMU.
     fn add_devices(&mut self) {
-        let trigger = self.at("trigger").display().to_string();
-        self.add("-object", "can-bus,id=can");
-        self.add("-device", "kvaser_pci,canbus=can,addr=4");
-        self.add("-device", "pci-serial,chardev=trigger,addr=5");
-        let socket = format!("socket,id=trigger,path={trigger},server=on,wait=off");
-        self.add("-chardev", &socket);
+        for (option, value) in critical_devices(Some(&self.at("trigger"))) {
+            self.machine.add(option, value);
+        }
         let control = socket_arguments(&self.at("qmp"));
         self.machine.extra_arguments.extend(control);
     }
@@ -262,20 +260,20 @@ impl Pair {
     fn add_plugin(&mut self, plugin: &Path, to_os: u64) {
         let (plugin, log) = (plugin.display(), self.at("log"));
         let (log, end) = (log.display(), CHIP + CHIP_BYTES);
-        self.add("-accel", "tcg,thread=single");
-        self.add("-seed", "7");
-        self.add("-rtc", "base=2026-01-01,clock=vm");
+        self.machine.add("-accel", "tcg,thread=single");
+        self.machine.add("-seed", "7");
+        self.machine.add("-rtc", "base=2026-01-01,clock=vm");
         let plugin =
             format!("{plugin},grace=0,log={log},log-stores={CHIP:#x}-{end:#x},log-pc={to_os:#x}");
-        self.add("-plugin", &plugin);
+        self.machine.add("-plugin", plugin);
     }
 
     fn add_trace(&mut self, has_writes: bool) {
-        let trace = self.at("trace").display().to_string();
-        self.add("-D", &trace);
-        self.add("-trace", TRAPS);
+        let trace = self.at("trace");
+        self.machine.add("-D", trace);
+        self.machine.add("-trace", TRAPS);
         if has_writes {
-            self.add("-trace", frames::WRITES);
+            self.machine.add("-trace", frames::WRITES);
         }
     }
 }

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use poorwill_machine::qmp::socket_folder;
+use poorwill_machine::size::Bytes;
 use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, tree as of_qemu};
 use tempfile::TempDir;
 
@@ -53,25 +54,14 @@ impl Pair {
 
     /// The sockets, an IOMMU, and the bus.
     fn new(firmware: &Path, bus: &Bus) -> anyhow::Result<Self> {
-        let machine = Machine {
-            harts: 4,
-            memory: "256M".parse()?,
-            ..Machine::new(firmware)
-        };
+        let machine = Machine::new(firmware).on_sockets(2, 2, Bytes::mib(128));
         let mut pair = Pair {
             machine,
             folder: socket_folder()?,
         };
-        pair.add("-smp", "4,sockets=2,cores=2");
-        pair.add("-machine", "iommu-sys=on");
-        for (node, harts) in ["0-1", "2-3"].into_iter().enumerate() {
-            let memory = format!("memory-backend-ram,id=socket{node},size=128M");
-            pair.add("-object", &memory);
-            let cpus = format!("node,nodeid={node},memdev=socket{node},cpus={harts}");
-            pair.add("-numa", &cpus);
-        }
+        pair.machine.add("-machine", "iommu-sys=on");
         for device in bus.devices {
-            pair.add("-device", device);
+            pair.machine.add("-device", device);
         }
         Ok(pair)
     }
@@ -80,15 +70,11 @@ impl Pair {
         self.folder.path().join(name)
     }
 
-    fn add(&mut self, option: &str, value: &str) {
-        (self.machine.extra_arguments).extend([option, value].map(Into::into));
-    }
-
     /// Writes the machine's tree.
     fn write_tree(&mut self, qemu: &Qemu, partition: &str) -> anyhow::Result<()> {
         let file = self.at("tree");
         of_qemu::write(&self.machine, qemu, partition, &file)?;
-        self.add("-dtb", &file.display().to_string());
+        self.machine.add("-dtb", file);
         Ok(())
     }
 
@@ -104,7 +90,7 @@ impl Pair {
         for (file, offset) in [(argument, ORDERS), (guest, PROGRAM)] {
             let (file, place) = (file.display(), MEMORY[socket] + offset);
             let loader = format!("loader,file={file},addr={place:#x},force-raw=on");
-            self.add("-device", &loader);
+            self.machine.add("-device", loader);
         }
     }
 

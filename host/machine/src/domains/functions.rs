@@ -1,6 +1,7 @@
 //! PCI functions of domains: QEMU's arguments, and the property `poorwill,functions`.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use super::{DomainOnQemu, number, quoted};
 
@@ -42,7 +43,7 @@ pub(super) fn window(socket: usize) -> u64 {
     WINDOWS + WINDOW_BYTES * socket as u64
 }
 
-/// The slots behind a bridge whose wired interrupts come to one source.
+/// Slots below a bridge. The wired interrupts of all these slots raise one source.
 fn slot(index: usize) -> u32 {
     1 + 4 * number(index)
 }
@@ -58,25 +59,28 @@ fn linux(domain: &DomainOnQemu) -> Vec<&'static [Bar]> {
     domain.disks.iter().map(|_| NVME).chain(network).collect()
 }
 
+/// QEMU's arguments for the critical guest's CAN card and serial line. `trigger` is the socket that
+/// leads to the line; without one the line is idle.
+#[must_use]
+pub fn critical_devices(trigger: Option<&Path>) -> [(&'static str, String); 4] {
+    let line = trigger.map_or("null,id=trigger".into(), |path| {
+        let path = quoted(path);
+        format!("socket,id=trigger,path={path},server=on,wait=off")
+    });
+    let serial = format!("pci-serial,chardev=trigger,addr={SERIAL_SLOT}");
+    [
+        ("-object", "can-bus,id=can".into()),
+        ("-device", format!("kvaser_pci,canbus=can,addr={CAN_SLOT}")),
+        ("-chardev", line),
+        ("-device", serial),
+    ]
+}
+
 /// QEMU's arguments for a domain's functions.
 pub(super) fn arguments(socket: usize, domain: &DomainOnQemu) -> Vec<(&'static str, String)> {
     let mut list = Vec::new();
     if domain.critical.is_some() {
-        let line = domain
-            .trigger
-            .as_ref()
-            .map_or("null,id=trigger".into(), |path| {
-                let path = quoted(path);
-                format!("socket,id=trigger,path={path},server=on,wait=off")
-            });
-        list.push(("-object", "can-bus,id=can".into()));
-        list.push(("-device", format!("kvaser_pci,canbus=can,addr={CAN_SLOT}")));
-        list.push(("-chardev", line));
-        list.push((
-            "-device",
-            format!("pci-serial,chardev=trigger,addr={SERIAL_SLOT}"),
-        ));
-        return list;
+        return critical_devices(domain.trigger.as_deref()).into();
     }
     if linux(domain).is_empty() {
         return list;

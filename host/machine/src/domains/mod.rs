@@ -1,11 +1,13 @@
 //! Machines with domains on QEMU's `virt`: a description in TOML, QEMU's arguments, and the device
 //! trees. Each domain has a socket: its harts, its memory, its APLIC and its IMSIC files.
 //!
-//! Linux gets a bridge with its PCI functions behind it. The critical guest's functions are on the
+//! Linux gets a bridge with its PCI functions below it. The critical guest's functions are on the
 //! first bus, since their wired interrupts must be its own.
 
 mod functions;
 mod trees;
+
+pub use functions::critical_devices;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -213,7 +215,7 @@ impl Domains {
         let of_machine = folder.join("machine.dtb");
         let plain = tree::of_machine(&machine, qemu, &of_machine)?;
         tree::write_with(&plain, &trees::of_machine(self), &of_machine)?;
-        add(&mut machine, "-dtb", of_machine.display().to_string());
+        machine.add("-dtb", &of_machine);
         for (socket, domain) in self.domains.iter().enumerate() {
             let file = folder.join(format!("{}.dtb", domain.name));
             match domain.kernel {
@@ -242,37 +244,13 @@ impl Domains {
 
     /// The machine without what is loaded into its memory.
     fn board(&self, firmware: &Path) -> Machine {
-        let sockets = self.domains.len();
-        let harts = self.harts * number(sockets);
-        let mut machine = Machine {
-            harts,
-            memory: Bytes(self.memory.0 * sockets as u64),
-            ..Machine::new(firmware)
-        };
-        add(
-            &mut machine,
-            "-smp",
-            format!("{harts},sockets={sockets},cores={}", self.harts),
-        );
-        add(&mut machine, "-machine", "iommu-sys=on".into());
-        for socket in 0..sockets {
-            let size = self.memory.in_mib();
-            let first = self.first_hart(socket);
-            let cpus = format!("{first}-{}", first + self.harts - 1);
-            add(
-                &mut machine,
-                "-object",
-                format!("memory-backend-ram,id=socket{socket},size={size}M"),
-            );
-            add(
-                &mut machine,
-                "-numa",
-                format!("node,nodeid={socket},memdev=socket{socket},cpus={cpus}"),
-            );
-        }
+        let sockets = number(self.domains.len());
+        let machine = Machine::new(firmware);
+        let mut machine = machine.on_sockets(sockets, self.harts, self.memory);
+        machine.add("-machine", "iommu-sys=on");
         for (socket, domain) in self.domains.iter().enumerate() {
             for (option, value) in functions::arguments(socket, domain) {
-                add(&mut machine, option, value);
+                machine.add(option, value);
             }
         }
         machine
@@ -301,7 +279,7 @@ impl Domains {
             }
             let (file, address) = (quoted(file), self.memory_of(socket) + offset);
             let value = format!("loader,file={file},addr={address:#x},force-raw=on");
-            add(machine, "-device", value);
+            machine.add("-device", value);
         }
         Ok(())
     }
@@ -381,10 +359,6 @@ fn bytes_of(file: &Path) -> Result<u64, DomainsError> {
         reason,
     })?;
     Ok(found.len())
-}
-
-fn add(machine: &mut Machine, option: &str, value: String) {
-    (machine.extra_arguments).extend([option.to_owned(), value].map(Into::into));
 }
 
 #[cfg(test)]

@@ -144,9 +144,9 @@ fn machine(
         domains: vec![linux, critical],
     };
     let mut machine = checked_machine(&domains, qemu, &options.firmware, &options.folder)?;
-    let trace = trace.to_string_lossy();
-    let arguments = ["-msg", "timestamp=on", "-trace", WRITES, "-D", &trace];
-    machine.extra_arguments.extend(arguments.map(Into::into));
+    machine.add("-msg", "timestamp=on");
+    machine.add("-trace", WRITES);
+    machine.add("-D", trace);
     Ok(machine)
 }
 
