@@ -52,8 +52,9 @@ impl Lines {
         taken.len()
     }
 
-    /// Moves the next line to the empty `into`, under this name; returns whether there is one. After
-    /// the last line it reports the dropped bytes.
+    /// Moves the next line to the empty `into`, under this name; returns whether there is one. A
+    /// line that begins with `NAME: ` keeps one name. After the last line it reports the dropped
+    /// bytes.
     pub fn next(&mut self, name: &str, into: &mut PrintedLine) -> bool {
         let mut out = Out(into);
         // The line has room for the name and the text.
@@ -68,7 +69,11 @@ impl Lines {
         };
         out.bytes(name);
         out.bytes(b": ");
-        for part in self.text[..end].trim_ascii_end().utf8_chunks() {
+        let text = self.text[..end].trim_ascii_end();
+        let own = text
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(b": "));
+        for part in own.unwrap_or(text).utf8_chunks() {
             // A carriage return could overwrite the name on a terminal.
             for part in part.valid().split('\r') {
                 out.bytes(part.as_bytes());
@@ -141,6 +146,16 @@ mod tests {
         assert_eq!(printed(&mut lines), "");
         lines.take(b"ee\rpoorwill: forged\xff\n");
         assert_eq!(printed(&mut lines), "side1: threepoorwill: forged\r\n");
+    }
+
+    #[test]
+    fn a_line_with_the_name_keeps_one() {
+        let mut lines = Lines::new();
+        lines.take(b"side1: one\nside1: side1: two\nside1:\nside10: three\n");
+        assert_eq!(
+            printed(&mut lines),
+            "side1: one\r\nside1: side1: two\r\nside1: side1:\r\nside1: side10: three\r\n"
+        );
     }
 
     #[test]
