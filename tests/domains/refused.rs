@@ -1,4 +1,5 @@
-//! Buses that differ from what the device tree says: the firmware starts no domain.
+//! Buses that differ from what the device tree says, or that cannot be fenced: the firmware starts
+//! no domain.
 
 use poorwill_tests::bridge_and;
 use poorwill_tests::pair::{BRIDGE_DEVICE, BUS, Bus, CARD_DEVICE, EDU};
@@ -63,6 +64,15 @@ pub(crate) const ROWS: &[Row] = &[
             ..BUS
         },
         "PCI function 01:01.0 uses pin B",
+    ),
+    (
+        "refused: another device ID",
+        Bus {
+            source: "/ { soc { pci@30000000 { iommu-map = <0 &{/soc/iommu@3010000} 0x1000 0xffff>; \
+                     }; }; };",
+            ..BUS
+        },
+        "`iommu-map` gives function 00:01.0 of domain side0 the device ID 0x1008",
     ),
 ];
 

@@ -118,27 +118,27 @@ impl<'t> PciWiring<'t> {
         }
     }
 
-    /// Returns whether the host bridge passes the function's memory accesses to an IOMMU
-    /// (`iommu-map`).
+    /// The device ID by which an IOMMU knows the function's memory accesses (`iommu-map`); `None` if
+    /// the host bridge passes them to no IOMMU.
     #[must_use]
-    pub fn has_iommu(&self, function: Function) -> bool {
+    pub fn device_id(&self, function: Function) -> Option<u32> {
         let mask = cell(self.host, "iommu-map-mask").unwrap_or(u32::MAX);
         let requester = u32::from(function.routing_id()) & mask;
-        let Some(mut map) = cells(self.host, "iommu-map") else {
-            return false;
-        };
-        while let (Some(first), Some(iommu), Some(_), Some(length)) =
-            (map.next(), map.next(), map.next(), map.next())
-        {
-            let is_here = requester
+        let mut map = cells(self.host, "iommu-map")?;
+        loop {
+            let (first, iommu) = (map.next()?, map.next()?);
+            let (first_id, length) = (map.next()?, map.next()?);
+            let offset = requester
                 .checked_sub(first)
-                .is_some_and(|offset| offset < length);
+                .filter(|offset| *offset < length);
             let is_iommu = |node| is_enabled(node) && is_any(node, &["riscv,iommu"]);
-            if is_here && self.node(self.iommu, iommu).is_some_and(is_iommu) {
-                return true;
+            if let Some(offset) = offset
+                && self.node(self.iommu, iommu).is_some_and(is_iommu)
+            {
+                // A damaged entry names a number that no function has.
+                return Some(first_id.saturating_add(offset));
             }
         }
-        false
     }
 }
 

@@ -338,6 +338,35 @@ fn devices_without_an_iommu_are_found() {
     }
 }
 
+#[test]
+fn an_id_that_is_no_routing_id_is_found() {
+    const ALL: &str = "iommu-map = <0x0 &iommu 0x0 0x10000>;";
+    let other = "`iommu-map` gives function 00:02.0 of domain critical the device ID 0x1010, \
+                 which is not its routing ID 0x10; map each function to its routing ID";
+    let found = told(&changed(ALL, "iommu-map = <0x0 &iommu 0x1000 0x10000>;"));
+    assert_eq!(found.len(), 3, "each function: {found:?}");
+    assert!(found.contains(&other.to_owned()), "{found:?}");
+    // Entries count from their first requester; the mask is applied before.
+    for same in [
+        "iommu-map = <0x0 &iommu 0x0 0x10>, <0x10 &iommu 0x10 0xfff0>;",
+        "iommu-map = <0x0 &uart 0x7 0x10000>, <0x0 &iommu 0x0 0x10000>;",
+    ] {
+        assert_eq!(told(&changed(ALL, same)), [""; 0], "{same}");
+    }
+    let masked = changed(ALL, &format!("iommu-map-mask = <0xff>; {ALL}"));
+    let found = told(&masked);
+    assert!(
+        found.len() == 1 && found[0].contains("function 01:00.0 of domain linux the device ID 0x0"),
+        "{found:?}"
+    );
+    // The firmware gives 24 bits; no entry wraps around to a routing ID.
+    let found = told(&changed(
+        ALL,
+        "iommu-map = <0x0 &iommu 0xffffffff 0x10000>;",
+    ));
+    assert!(found[0].contains("device ID 0xffffffff"), "{found:?}");
+}
+
 /// The card of the critical domain.
 const CARD: &str = "<0x02001010 0 0x40000000 0 0x1000>";
 

@@ -69,17 +69,24 @@ fn host(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) 
     }
 }
 
+/// Names each function without an IOMMU, and each one that its IOMMU knows by another number: the
+/// firmware would open a context that is not the function's.
 fn iommu(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
-    let has_iommu = |function| {
-        let wiring = facts.wiring.filter(|_| !facts.machine.iommus.is_empty());
-        wiring.is_some_and(|wiring| wiring.has_iommu(function))
-    };
+    let wiring = facts.wiring.filter(|_| !facts.machine.iommus.is_empty());
     for one in &domain.functions {
-        if !has_iommu(one.function) {
-            tell(Unfenced::NoIommu {
+        let routing_id = u32::from(one.function.routing_id());
+        match wiring.and_then(|wiring| wiring.device_id(one.function)) {
+            None => tell(Unfenced::NoIommu {
                 domain: domain.name,
                 function: one.function,
-            });
+            }),
+            Some(device) if device != routing_id => tell(Unfenced::DeviceId {
+                domain: domain.name,
+                function: one.function,
+                device,
+                routing_id,
+            }),
+            _ => {}
         }
     }
 }

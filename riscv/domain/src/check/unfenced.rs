@@ -95,6 +95,16 @@ pub enum Unfenced {
         domain: NodeName,
         function: Function,
     },
+    #[error(
+        "`iommu-map` gives function {function} of domain {domain} the device ID {device:#x}, which \
+         is not its routing ID {routing_id:#x}; map each function to its routing ID"
+    )]
+    DeviceId {
+        domain: NodeName,
+        function: Function,
+        device: u32,
+        routing_id: u32,
+    },
     #[error("function {function} belongs to domains {domain} and {other}; keep one")]
     SharedFunction {
         function: Function,
@@ -195,6 +205,7 @@ impl Unfenced {
             Unfenced::NoHost(_) => "no-host",
             Unfenced::SeveralHosts(_) => "several-hosts",
             Unfenced::NoIommu { .. } => "no-iommu",
+            Unfenced::DeviceId { .. } => "device-id",
             Unfenced::SharedFunction { .. } => "shared-function",
             Unfenced::SharedBus { .. } => "shared-bus",
             Unfenced::Configuration { .. } => "configuration",
