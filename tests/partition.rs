@@ -144,18 +144,16 @@ impl Parts<'_> {
             "dd if=/dev/urandom of=/tmp/own bs=1M count=8 2>/dev/null; \
              dd if=/tmp/own of=/dev/nvme0n1 bs=1M oflag=direct 2>/dev/null; echo written=$?",
         )?;
-        running.machine.wait_for("written=0", LIMIT)?;
+        running.wait_for("written=0")?;
         for number in 1..=sleeps {
             running.command(&format!(
                 "echo mem > /sys/power/state; \
                  dd if=/dev/nvme0n1 bs=1M count=8 iflag=direct 2>/dev/null | cmp - /tmp/own; \
                  echo same=$? number={number}"
             ))?;
-            running.machine.wait_for("park domain=linux0", LIMIT)?;
+            running.wait_for("park domain=linux0")?;
             running.sleep_and_wake(&["critical", "linux0"])?;
-            running
-                .machine
-                .wait_for(&format!("same=0 number={number}"), LIMIT)?;
+            running.wait_for(&format!("same=0 number={number}"))?;
             if number % 50 == 0 {
                 println!("partition: {number} of {sleeps} wakes");
             }
@@ -167,9 +165,7 @@ impl Parts<'_> {
     fn ends(&self, command: &str, reason: &str) -> anyhow::Result<()> {
         let mut running = self.power_on(&[COMMAND_LINE])?;
         running.command(command)?;
-        running
-            .machine
-            .wait_for(&format!("domain linux0 ends: {reason}"), LIMIT)?;
+        running.wait_for(&format!("domain linux0 ends: {reason}"))?;
         for _ in 0..2 {
             running.sleep_and_wake(&["critical"])?;
         }
@@ -180,10 +176,10 @@ impl Parts<'_> {
     fn two(&self) -> anyhow::Result<()> {
         let mut running = self.power_on(&[COMMAND_LINE, SECOND])?;
         running.command("echo mem > /sys/power/state; echo awake=$?")?;
-        running.machine.wait_for("park domain=linux", LIMIT)?;
-        running.machine.wait_for("park domain=linux", LIMIT)?;
+        running.wait_for("park domain=linux")?;
+        running.wait_for("park domain=linux")?;
         running.sleep_and_wake(&["critical", "linux0", "linux1"])?;
-        running.machine.wait_for("domain linux1 ends", LIMIT)?;
+        running.wait_for("domain linux1 ends")?;
         running.end(1)
     }
 }
@@ -198,13 +194,19 @@ impl Running {
     fn sleep_and_wake(&mut self, domains: &[&str]) -> anyhow::Result<()> {
         self.machine.run_for(Duration::from_millis(200))?;
         self.trigger.write_all(b"s")?;
-        self.machine
-            .wait_for("poorwill: sleep mode=retain", LIMIT)?;
+        self.wait_for("poorwill: sleep mode=retain")?;
         for domain in domains {
-            let line = format!("poorwill: wake domain={domain} mode=retain source=timer");
-            self.machine.wait_for(&line, LIMIT)?;
+            self.wait_for(&format!(
+                "poorwill: wake domain={domain} mode=retain source=timer"
+            ))?;
         }
         Ok(())
+    }
+
+    /// Waits for a console line; an error has the console's end.
+    fn wait_for(&mut self, line: &str) -> anyhow::Result<()> {
+        let found = self.machine.wait_for(line, LIMIT).map(|_| ());
+        found.with_context(|| format!("the console's end:\n{}", self.machine.tail(20).join("\n")))
     }
 
     /// Ends the machine, and checks the frames' numbers. The host's load delays heartbeats here, so

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use poorwill_tests::pair::{
-    Critical, Entries, Late, NEVER, Role, Seen, Together, Wake, Waker, wakes,
+    Critical, Entries, Late, Left, NEVER, Role, Seen, Together, Wake, Waker, instructions_to_linux,
+    wakes,
 };
 use poorwill_tests::{Setup, frames, suite};
 
@@ -52,6 +53,7 @@ fn run_all() -> anyhow::Result<()> {
     let number = std::env::var("POORWILL_WAKES").ok();
     let number = number.map(|text| text.parse().context("POORWILL_WAKES is no number"));
     let sleeps = number.transpose()?.unwrap_or(SLEEPS);
+    start(&setup)?;
     for waker in [Waker::Serial, Waker::Timer(5)] {
         let mut done = 0;
         while done < sleeps {
@@ -64,6 +66,18 @@ fn run_all() -> anyhow::Result<()> {
     for (role, line) in ROLES {
         beside(&setup, role, line).with_context(|| format!("beside {role:?}"))?;
     }
+    Ok(())
+}
+
+/// Compares the starts of a machine with and without domains.
+fn start(setup: &Setup) -> anyhow::Result<()> {
+    let with = instructions_to_linux(setup, Left::Domains).context("a start with domains")?;
+    let without = instructions_to_linux(setup, Left::Linux).context("a start without domains")?;
+    println!("test together, {with} instructions to Linux, {without} without domains ... ok");
+    ensure!(
+        with * 2 <= without * 3,
+        "domains may add a half to the firmware's instructions"
+    );
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! can be checked.
 #![cfg_attr(fuzzing, no_main)]
 
-use poorwill_devicetree::{DomainNode, Machine, Partition, PciWiring};
+use poorwill_devicetree::{DomainNode, Machine, Partition, PciWiring, open};
 use poorwill_domain::check::{Facts, check, findings, unseen};
 use poorwill_domain::pmp::Pmp;
 use poorwill_medium::pci::Function;
@@ -39,7 +39,7 @@ fn run(blob: &[u8]) {
     };
     let facts = Facts {
         machine: &machine,
-        wiring: PciWiring::first(blob),
+        wiring: open(blob).and_then(|tree| PciWiring::first(&tree)),
         firmware: &[FIRMWARE],
         closed: &machine.machine_only,
         pmp: Some(PMP),

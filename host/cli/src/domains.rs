@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use poorwill_devicetree::{
-    DomainNode, FunctionRange, Machine, MemoryRegion, Partition, PciWiring, Permissions,
+    DomainNode, FunctionRange, Machine, MemoryRegion, Partition, PciWiring, Permissions, open,
 };
 use poorwill_domain::check::{Facts, Unfenced, Unseen, findings, unseen};
 use poorwill_domain::pmp::Pmp;
@@ -122,7 +122,7 @@ impl Tree {
         });
         let facts = Facts {
             machine: &self.machine,
-            wiring: PciWiring::first(&self.blob),
+            wiring: open(&self.blob).and_then(|tree| PciWiring::first(&tree)),
             firmware: &[PhysRange::new(assumed.firmware_at, FIRMWARE_BYTES)],
             closed: &[],
             pmp,

@@ -49,6 +49,7 @@ pub use cells::{Cells, CellsError};
 pub use census::{Census, MAX_NAMED, MAX_UARTS};
 pub use chosen::MAX_SEED;
 pub use devices::{PciHost, Syscon, Uart};
+pub use dtoolkit::fdt::Fdt;
 pub use fixup::{FixupError, Fixups, GenerationId, Placed, fixup};
 pub use flash::{Flash, VaultBank, VaultPlace};
 pub use hart::{Hart, ImsicFile, MAX_HARTS};

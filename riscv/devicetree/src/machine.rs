@@ -98,7 +98,8 @@ pub struct Machine {
     pub console: Option<Uart>,
     /// The interrupt controllers.
     pub interrupts: Interrupts,
-    /// An unused source of the OS's APLIC domain, which the firmware may raise.
+    /// An unused source of the OS's APLIC domain, which the firmware may raise. It is not looked for
+    /// in a tree that describes domains, as the firmware raises none there.
     pub spare_source: Option<SpareSource>,
     /// The power supply's power-fail line. Such a machine has persistent RAM.
     pub power_fail: Option<PowerFail>,
@@ -202,7 +203,9 @@ impl Machine {
             identity::fingerprint(root, &self.harts).ok_or(DescriptionError::TooDeep)?;
         // This walks the whole tree, so it follows the check of the depth.
         intruder::look(root, &self.beyond)?;
-        self.spare_source = spare_source::find(root, &self.interrupts);
+        if !self.has_domains {
+            self.spare_source = spare_source::find(root, &self.interrupts);
+        }
         if let Some(node) = self.power_fail_node {
             let line = node.and_then(|node| node.line(root, &self.interrupts, &self.harts));
             self.power_fail_error = line.err();

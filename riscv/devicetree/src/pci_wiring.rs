@@ -1,10 +1,9 @@
-use dtoolkit::fdt::FdtNode;
+use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 use poorwill_medium::pci::Function;
 use poorwill_memory::PhysRange;
 
 use crate::binding::Binding;
-use crate::blob::open;
 use crate::devices::{find_by_phandle, int};
 use crate::node::{BUS_LEVELS, cell, cells, is_any, is_enabled};
 
@@ -37,10 +36,10 @@ pub struct IntxSource {
 }
 
 impl<'t> PciWiring<'t> {
-    /// The wiring of the first host bridge with ECAM; `None` without one, or for a damaged tree.
+    /// The wiring of the first host bridge with ECAM; `None` without one.
     #[must_use]
-    pub fn first(blob: &'t [u8]) -> Option<Self> {
-        let root = open(blob)?.root();
+    pub fn first(tree: &Fdt<'t>) -> Option<Self> {
+        let root = tree.root();
         let (bus, host) = first_host(root, 0)?;
         let named = |name, place| {
             let phandle = cells(host, name)?.nth(place)?;
@@ -145,11 +144,10 @@ impl<'t> PciWiring<'t> {
 /// The first host bridge below a node, in the order in which [`Machine`](crate::Machine) lists
 /// them, after the bus that it is on.
 fn first_host(bus: FdtNode<'_>, depth: u8) -> Option<(FdtNode<'_>, FdtNode<'_>)> {
-    let nodes = bus.children().filter(|node| is_enabled(*node));
-    let mut nodes = nodes.filter(|node| !["cpus", "chosen"].contains(&node.name()));
+    let mut nodes = (bus.children()).filter(|node| !["cpus", "chosen"].contains(&node.name()));
     nodes.find_map(|node| match Binding::of(node) {
-        Some(Binding::PciHost) => node.property("reg").map(|_| (bus, node)),
-        None if depth < BUS_LEVELS => first_host(node, depth + 1),
+        Some(Binding::PciHost) if is_enabled(node) => node.property("reg").map(|_| (bus, node)),
+        None if depth < BUS_LEVELS && is_enabled(node) => first_host(node, depth + 1),
         _ => None,
     })
 }

@@ -1,6 +1,8 @@
 //! What cannot be fenced is found, by name.
 
-use poorwill_devicetree::{DomainNode, Machine, MemoryRegion, Partition, PciWiring, Permissions};
+use poorwill_devicetree::{
+    DomainNode, Machine, MemoryRegion, Partition, PciWiring, Permissions, open,
+};
 use poorwill_domain::check::{
     Facts, IntxLine, Unfenced, Unseen, check, entries_of, findings, intx_line, unseen,
 };
@@ -39,7 +41,7 @@ fn with_facts<T>(source: &str, act: impl FnOnce(&Partition, &mut Facts<'_>) -> T
     let partition = Partition::read(&blob).expect("a good one").expect("one");
     let mut facts = Facts {
         machine: &machine,
-        wiring: PciWiring::first(&blob),
+        wiring: open(&blob).and_then(|tree| PciWiring::first(&tree)),
         firmware: &FIRMWARE,
         closed: &[],
         pmp: Some(PMP),

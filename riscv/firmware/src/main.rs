@@ -30,7 +30,7 @@ mod trap;
 mod workers;
 
 use poorwill_arch::{interruptible, irqs_off};
-use poorwill_devicetree::{DescriptionError, Machine};
+use poorwill_devicetree::{self as devicetree, DescriptionError, Machine};
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
 use poorwill_sleep::ColdBoot;
@@ -160,8 +160,9 @@ fn start(
     unsafe { platform::start_console(&machine) };
     found?;
     let next = FwDynamic::read(blob, information as u64, load)?;
-    let may_boot =
-        platform::may_boot(hart_id, &machine, blob_bytes).map_err(PlatformError::from)?;
+    let is_open = "the machine's survey has opened the tree";
+    let domains = (machine.has_domains).then(|| devicetree::open(blob_bytes).expect(is_open));
+    let may_boot = platform::may_boot(hart_id, domains.as_ref()).map_err(PlatformError::from)?;
     let place = machine.harts.iter().position(|hart| hart.id == hart_id);
     let Some(place) = place.filter(|_| may_boot) else {
         // SAFETY: the tree describes this machine, on which this hart is alone.
@@ -177,11 +178,11 @@ fn start(
     } = early(|| unsafe {
         let cut_pages = cut::pages_needed(&machine);
         let previous = Previous {
-            blob: blob_bytes,
+            domains,
             information: &next,
             load,
         };
-        platform::start(&machine, previous, sleep_memory::pages_needed, cut_pages)
+        platform::start(&machine, &previous, sleep_memory::pages_needed, cut_pages)
     })?;
     // SAFETY: the tree describes this machine.
     unsafe { hart::start(&machine.harts) };

@@ -24,13 +24,13 @@ use crate::instant::symbol;
 use crate::{Setup, frames};
 
 /// Limit of each wait.
-const LIMIT: Duration = Duration::from_secs(300);
+pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
 /// Time between two looks at the log, which is written meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The firmware's function that enters a woken OS.
-const TO_OS: &str = "enter_supervisor";
+pub(super) const TO_OS: &str = "enter_supervisor";
 
 /// The critical socket.
 const SOCKET: usize = 1;
@@ -96,9 +96,6 @@ impl Together {
     ///
     /// A missing file, or QEMU does not start.
     pub fn power_on(setup: &Setup, role: Role, critical: Critical) -> anyhow::Result<Self> {
-        fn found<T>(what: &Result<T, String>) -> anyhow::Result<&T> {
-            what.as_ref().map_err(|what| anyhow::anyhow!("{what}"))
-        }
         let qemu = found(&setup.qemu)?;
         let firmware = found(&setup.firmware)?;
         let bus = Bus {
@@ -230,6 +227,11 @@ impl Together {
                 .collect(),
         })
     }
+}
+
+/// A file of the setup.
+pub(super) fn found<T>(what: &Result<T, String>) -> anyhow::Result<&T> {
+    what.as_ref().map_err(|what| anyhow::anyhow!("{what}"))
 }
 
 /// The source of the guest's tree.

@@ -3,6 +3,7 @@
 mod critical;
 mod entries;
 mod orders;
+mod start;
 mod steady;
 mod tree;
 
@@ -17,6 +18,7 @@ use tempfile::TempDir;
 pub use critical::{Critical, Seen, Together, Waker};
 pub use entries::{Entries, entries};
 pub use orders::{BOUNDS, NEVER, Role};
+pub use start::{Left, instructions_to_linux};
 pub use steady::{Beat, Late, Wake, wakes};
 pub use tree::{BRIDGE_DEVICE, BUS, Bus, CARD_DEVICE, EDU};
 use tree::{MEMORY, ORDERS, PROGRAM};

@@ -242,8 +242,9 @@ impl Domains {
         })
     }
 
-    /// The machine without what is loaded into its memory.
-    fn board(&self, firmware: &Path) -> Machine {
+    /// The machine without what is loaded into its memory: neither domains nor an OS.
+    #[must_use]
+    pub fn board(&self, firmware: &Path) -> Machine {
         let sockets = number(self.domains.len());
         let machine = Machine::new(firmware);
         let mut machine = machine.on_sockets(sockets, self.harts, self.memory);

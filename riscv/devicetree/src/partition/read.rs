@@ -1,5 +1,5 @@
 use arrayvec::ArrayVec;
-use dtoolkit::fdt::FdtNode;
+use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 
 use super::cpu::Cpu;
@@ -7,7 +7,8 @@ use super::error::{PartitionError, PermissionFault};
 use super::function::FUNCTIONS;
 use super::property::{double, malformed, missing, optional_cells, unknown, whole_cells, word};
 use super::{
-    DomainNode, MAX_DOMAINS, MAX_REGION_NODES, MemoryRegion, NextMode, Partition, Permissions,
+    DomainNode, MAX_DOMAINS, MAX_REGION_DEVICES, MAX_REGION_NODES, MemoryRegion, NextMode,
+    Partition, Permissions,
 };
 use crate::blob::open;
 use crate::bound;
@@ -33,8 +34,9 @@ impl Partition {
     ///
     /// [`PartitionError`].
     pub fn read(blob: &[u8]) -> Result<Option<Self>, PartitionError> {
+        let tree = open(blob).ok_or(PartitionError::Damaged)?;
         let mut partition = Partition::default();
-        let is_there = partition.survey(blob)?;
+        let is_there = partition.survey(&tree)?;
         Ok(is_there.then_some(partition))
     }
 
@@ -44,8 +46,7 @@ impl Partition {
     /// # Errors
     ///
     /// [`PartitionError`].
-    pub fn restricts_cold_boot(blob: &[u8]) -> Result<bool, PartitionError> {
-        let tree = open(blob).ok_or(PartitionError::Damaged)?;
+    pub fn restricts_cold_boot(tree: &Fdt<'_>) -> Result<bool, PartitionError> {
         let configs = Configs::of(tree.root())?;
         Ok(configs.domains.is_some() && configs.machine.is_some())
     }
@@ -56,8 +57,7 @@ impl Partition {
     /// # Errors
     ///
     /// [`PartitionError`]. `self` is incomplete then.
-    pub fn survey(&mut self, blob: &[u8]) -> Result<bool, PartitionError> {
-        let tree = open(blob).ok_or(PartitionError::Damaged)?;
+    pub fn survey(&mut self, tree: &Fdt<'_>) -> Result<bool, PartitionError> {
         let root = tree.root();
         let configs = Configs::of(root)?;
         let Some(config) = configs.domains else {
@@ -183,18 +183,25 @@ impl Partition {
 
     /// Checks that the tree has each device that a region names.
     fn check_devices(&self, root: FdtNode<'_>) -> Result<(), PartitionError> {
-        for domain in &self.domains {
-            for device in &domain.devices {
-                if !has_phandle(root, *device, MAX_DEPTH)? {
-                    return Err(PartitionError::UnknownPhandle {
-                        node: domain.name,
-                        property: DEVICES,
-                        phandle: *device,
-                    });
-                }
-            }
-        }
-        Ok(())
+        let all = self.domains.iter().flat_map(|domain| &domain.devices);
+        let mut missing: ArrayVec<u32, { MAX_DOMAINS * MAX_REGION_DEVICES }> =
+            all.copied().collect();
+        look_for(root, MAX_DEPTH, &mut |phandle| {
+            missing.retain(|device| *device != phandle);
+            missing.is_empty()
+        })?;
+        let mut domains = self.domains.iter();
+        let unknown = domains.find_map(|domain| {
+            let mut devices = domain.devices.iter();
+            Some((domain, devices.find(|device| missing.contains(device))?))
+        });
+        unknown.map_or(Ok(()), |(domain, device)| {
+            Err(PartitionError::UnknownPhandle {
+                node: domain.name,
+                property: DEVICES,
+                phandle: *device,
+            })
+        })
     }
 
     /// Without `boot-hart` a domain's first hart that is listed for cold boots starts it. OpenSBI
@@ -272,14 +279,14 @@ impl DomainNode {
     fn take_regions(
         &mut self,
         node: FdtNode<'_>,
-        nodes: &[FdtNode<'_>],
+        nodes: &[(Option<u32>, FdtNode<'_>)],
     ) -> Result<(), PartitionError> {
         let mut cells = optional_cells(node, REGIONS)?;
         while let Some(wanted) = cells.next() {
             let bits = cells.next().ok_or_else(|| malformed(node, REGIONS))?;
-            let mut nodes = nodes.iter().copied();
-            let named = nodes
-                .find(|region| phandle(*region) == Some(wanted))
+            let mut nodes = nodes.iter();
+            let (_, named) = *nodes
+                .find(|(phandle, _)| *phandle == Some(wanted))
                 .ok_or_else(|| unknown(node, REGIONS, wanted))?;
             let (base, order) = addresses(named)?;
             let permissions =
@@ -367,12 +374,13 @@ impl<'a> Configs<'a> {
 /// Domains with their wake orders, ascending.
 type Instances<'a> = ArrayVec<(u32, FdtNode<'a>), MAX_DOMAINS>;
 
+/// Memory regions with their phandles.
+type Regions<'a> = ArrayVec<(Option<u32>, FdtNode<'a>), MAX_REGION_NODES>;
+
 /// Sorts the children of a partition's node into domains and memory regions.
-fn sort_nodes<'a>(
-    config: FdtNode<'a>,
-) -> Result<(Instances<'a>, ArrayVec<FdtNode<'a>, MAX_REGION_NODES>), PartitionError> {
+fn sort_nodes<'a>(config: FdtNode<'a>) -> Result<(Instances<'a>, Regions<'a>), PartitionError> {
     let mut instances = Instances::new();
-    let mut regions = ArrayVec::new();
+    let mut regions = Regions::new();
     let mut without_order = None;
     for node in config.children() {
         if is_any(node, &[INSTANCE]) {
@@ -381,7 +389,7 @@ fn sort_nodes<'a>(
             bound::push(&mut instances, "domains", (order.unwrap_or(0), node))?;
         } else if is_any(node, &[REGION]) {
             addresses(node)?;
-            bound::push(&mut regions, "memory regions", node)?;
+            bound::push(&mut regions, "memory regions", (phandle(node), node))?;
         } else {
             return Err(PartitionError::UnknownNode(name_of(node)));
         }
@@ -422,14 +430,18 @@ fn addresses(node: FdtNode<'_>) -> Result<(u64, u32), PartitionError> {
     Ok((base, order))
 }
 
-/// Returns whether a node here or below has the phandle.
-fn has_phandle(node: FdtNode<'_>, wanted: u32, depth: u32) -> Result<bool, PartitionError> {
-    if phandle(node) == Some(wanted) {
+/// Calls `is_last` with each phandle here and below, until it returns true. Returns whether it did.
+fn look_for(
+    node: FdtNode<'_>,
+    depth: u32,
+    is_last: &mut dyn FnMut(u32) -> bool,
+) -> Result<bool, PartitionError> {
+    if phandle(node).is_some_and(&mut *is_last) {
         return Ok(true);
     }
     let depth = depth.checked_sub(1).ok_or(PartitionError::TooDeep)?;
     for child in node.children() {
-        if has_phandle(child, wanted, depth)? {
+        if look_for(child, depth, is_last)? {
             return Ok(true);
         }
     }

@@ -162,7 +162,7 @@ pub(crate) unsafe fn start_console(machine: &Machine) {
 /// and this is called once.
 pub(crate) unsafe fn start(
     machine: &Machine,
-    previous: Previous<'_>,
+    previous: &Previous<'_>,
     data_pages: fn(u64) -> u64,
     cut_pages: usize,
 ) -> Result<Started, PlatformError> {
@@ -276,7 +276,7 @@ struct Memory {
 /// As for [`start`].
 unsafe fn divide(
     machine: &Machine,
-    previous: Previous<'_>,
+    previous: &Previous<'_>,
     bytes: u64,
 ) -> Result<Memory, PlatformError> {
     let firmware = firmware_range();

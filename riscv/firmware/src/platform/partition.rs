@@ -8,7 +8,7 @@ use core::slice;
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{
-    DescriptionError, DomainNode, MAX_DOMAINS, MAX_RESERVED, MAX_SPANS, Machine, NodeName,
+    DescriptionError, DomainNode, Fdt, MAX_DOMAINS, MAX_RESERVED, MAX_SPANS, Machine, NodeName,
     Partition, PartitionError, PciWiring, Reserved, place, reserved_of,
 };
 use poorwill_domain::check::{Facts, Unfenced, check};
@@ -54,10 +54,10 @@ enum SetupError {
 }
 
 /// What the previous boot stage left for the next stages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Previous<'a> {
-    /// The machine's device tree.
-    pub(crate) blob: &'a [u8],
+    /// The machine's device tree, if it describes domains.
+    pub(crate) domains: Option<Fdt<'a>>,
     pub(crate) information: &'a FwDynamic,
     /// Fills a buffer from an address in memory.
     pub(crate) load: fn(u64, &mut [u8]),
@@ -69,22 +69,24 @@ const MAX_TAKEN: usize = 64;
 
 type Taken = ArrayVec<PhysRange, MAX_TAKEN>;
 
-/// Whether the tree lets this hart boot the machine cold.
+/// Whether the tree, if it describes domains, lets this hart boot the machine cold.
 ///
 /// # Errors
 ///
 /// [`Refused`].
-pub(crate) fn may_boot(hart: u64, machine: &Machine, blob: &[u8]) -> Result<bool, Refused> {
+pub(crate) fn may_boot(hart: u64, domains: Option<&Fdt<'_>>) -> Result<bool, Refused> {
     // Not inlined: a partition takes 16 KiB of the deep stack.
     #[inline(never)]
-    fn in_partition(hart: u64, blob: &[u8]) -> Result<bool, Refused> {
+    fn in_partition(hart: u64, tree: &Fdt<'_>) -> Result<bool, Refused> {
         let mut partition = Partition::default();
-        let is_there = partition.survey(blob).map_err(Refused::because)?;
+        let is_there = partition.survey(tree).map_err(Refused::because)?;
         Ok(!is_there || partition.may_boot_cold(hart))
     }
-    match machine.has_domains && Partition::restricts_cold_boot(blob).map_err(Refused::because)? {
-        true => in_partition(hart, blob),
-        false => Ok(true),
+    match domains {
+        Some(tree) if Partition::restricts_cold_boot(tree).map_err(Refused::because)? => {
+            in_partition(hart, tree)
+        }
+        _ => Ok(true),
     }
 }
 
@@ -100,15 +102,15 @@ pub(crate) fn may_boot(hart: u64, machine: &Machine, blob: &[u8]) -> Result<bool
 /// `machine` describes this machine, no OS runs on it yet, and the previous stage left `previous`.
 pub(super) unsafe fn start(
     machine: &Machine,
-    previous: Previous<'_>,
+    previous: &Previous<'_>,
     firmware: PhysRange,
     bytes: u64,
 ) -> Result<Option<PhysRange>, Refused> {
-    if !machine.has_domains {
+    let Some(tree) = &previous.domains else {
         return Ok(None);
-    }
+    };
     // SAFETY: passed on to the caller.
-    let data = unsafe { set_up(machine, previous, firmware, bytes) };
+    let data = unsafe { set_up(machine, tree, previous, firmware, bytes) };
     data.map(Some).map_err(Refused::because)
 }
 
@@ -121,16 +123,17 @@ pub(super) unsafe fn start(
 #[inline(never)]
 unsafe fn set_up(
     machine: &Machine,
-    previous: Previous<'_>,
+    tree: &Fdt<'_>,
+    previous: &Previous<'_>,
     firmware: PhysRange,
     bytes: u64,
 ) -> Result<PhysRange, SetupError> {
     let mut partition = Partition::default();
-    partition.survey(previous.blob)?;
+    partition.survey(tree)?;
     let partition = &partition;
     let facts = Facts {
         machine,
-        wiring: PciWiring::first(previous.blob),
+        wiring: PciWiring::first(tree),
         firmware: &[firmware],
         closed: &[],
         pmp: None,
