@@ -52,6 +52,19 @@ impl Lines {
         taken.len()
     }
 
+    /// Takes a line and its end. Without room for all of it, it drops and counts all of it, so that
+    /// no other line follows on its first part. The text before it must end with a line.
+    pub fn take_line(&mut self, line: fmt::Arguments<'_>) {
+        let (length, dropped) = (self.text.len(), self.dropped);
+        // No write fails: text without room is dropped.
+        writeln!(self, "{line}").unwrap_or_default();
+        if self.dropped > dropped {
+            let cut = u32::try_from(self.text.len() - length).unwrap_or(u32::MAX);
+            self.text.truncate(length);
+            self.dropped = self.dropped.saturating_add(cut);
+        }
+    }
+
     /// Moves the next line to the empty `into`, under this name; returns whether there is one. A
     /// line that begins with `NAME: ` keeps one name. After the last line it reports the dropped
     /// bytes.
@@ -168,6 +181,21 @@ mod tests {
         assert!(all.ends_with("side1: \r\nside1: (4 bytes dropped)\r\n"));
         lines.take(b"6\n");
         assert_eq!(printed(&mut lines), "side1: 1236\r\n", "counted once");
+    }
+
+    #[test]
+    fn a_line_has_room_or_is_dropped_as_a_whole() {
+        let mut lines = Lines::new();
+        let long = "x".repeat(120);
+        for number in 0..6 {
+            lines.take_line(format_args!("{number}{long}"));
+        }
+        // Four lines of 122 bytes have room; a shorter one has, too.
+        lines.take_line(format_args!("short"));
+        let all = printed(&mut lines);
+        let ends: Vec<_> = all.lines().map(|line| &line[7..8]).collect();
+        assert_eq!(ends, ["0", "1", "2", "3", "s", "("]);
+        assert!(all.ends_with("side1: short\r\nside1: (244 bytes dropped)\r\n"));
     }
 
     proptest! {

@@ -270,13 +270,14 @@ pub(crate) fn look_for_faults(caller: &LiveDomain) {
     }
     // A line may take long: no domain waits for the lock meanwhile.
     drop(fences);
-    for (owner, fault) in faults {
-        report(caller, owner, &fault);
-    }
+    // Before the records, whose lines may leave no room.
     if let Some(count) = overflows.filter(|count| count.is_power_of_two()) {
         caller.say(format_args!(
             "refused DMA: records were lost, as the IOMMU's queue was full; number {count}"
         ));
+    }
+    for (owner, fault) in faults {
+        report(caller, owner, &fault);
     }
 }
 

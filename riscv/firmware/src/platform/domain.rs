@@ -2,7 +2,7 @@
 //! machine mode does not keep, and all rights.
 
 use core::cell::UnsafeCell;
-use core::fmt::{self, Write};
+use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -120,8 +120,7 @@ impl LiveDomain {
             return console::line(line);
         }
         console::log(line);
-        // A line without room is dropped and counted.
-        (writeln!(self.text.lock().firmware, "{line}")).unwrap_or_default();
+        self.text.lock().firmware.take_line(line);
         self.has_text.store(true, Ordering::Relaxed);
     }
 
