@@ -10,6 +10,15 @@ pub(crate) type Row = (&'static str, Bus, &'static str);
 /// A function without addresses.
 const ALONE: &str = bridge_and!("<0x00010800 0 0 0 0>");
 
+/// One S-level IMSIC node for both sockets, as in QEMU's tree.
+const JOINT_IMSIC: &str = "/ { soc { /delete-node/ interrupt-controller@29000000;
+    interrupt-controller@d008000 { msi-parent = <&os0>; }; }; };
+    &os0 { reg = <0 0x28000000 0 0x2000>, <0 0x29000000 0 0x2000>;
+        riscv,group-index-bits = <1>; riscv,group-index-shift = <24>;
+        interrupts-extended = <&{/cpus/cpu@0/interrupt-controller} 9>,
+            <&{/cpus/cpu@1/interrupt-controller} 9>, <&{/cpus/cpu@2/interrupt-controller} 9>,
+            <&{/cpus/cpu@3/interrupt-controller} 9>; };";
+
 pub(crate) const ROWS: &[Row] = &[
     (
         "refused: a function is missing",
@@ -64,6 +73,27 @@ pub(crate) const ROWS: &[Row] = &[
             ..BUS
         },
         "PCI function 01:01.0 uses pin B",
+    ),
+    (
+        "refused: wired interrupts of one source",
+        Bus {
+            devices: &[
+                BRIDGE_DEVICE,
+                "edu,bus=bridge,addr=2,dma_mask=0xffffffffff",
+                CARD_DEVICE,
+            ],
+            functions: bridge_and!("<0x02011010 0 0x50000000 0 0x100000>"),
+            ..BUS
+        },
+        "INTx of functions 01:02.0 (domain side0) and 00:03.0 (domain side1) raise source 35",
+    ),
+    (
+        "refused: a joint IMSIC node",
+        Bus {
+            source: JOINT_IMSIC,
+            ..BUS
+        },
+        "the IMSIC node at 0x28000000 joins groups of harts",
     ),
     (
         "refused: another device ID",
