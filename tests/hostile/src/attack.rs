@@ -6,7 +6,7 @@ use sbi_spec::binary::{RET_ERR_INVALID_ADDRESS, RET_ERR_INVALID_PARAM};
 use crate::probe::{
     INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, time, write,
 };
-use crate::{Orders, aplic, dma, say};
+use crate::{Orders, aplic, disk, dma, say};
 
 /// Time for a line, in units of 100 ns.
 const LINE: u64 = 50_000;
@@ -29,6 +29,16 @@ pub(crate) fn run(orders: &Orders, addresses: &[u64]) {
     let tried = addresses.len();
     say(format_args!(
         "{} {tried} addresses",
+        if failed == 0 { "attacked" } else { "FAIL" }
+    ));
+}
+
+/// Attacks by a disk alone, and says how it ends.
+pub(crate) fn by_disk(orders: &Orders, addresses: &[u64]) {
+    let failed = disk::run(orders, addresses);
+    let tried = addresses.len();
+    say(format_args!(
+        "{} {tried} addresses by a disk",
         if failed == 0 { "attacked" } else { "FAIL" }
     ));
 }

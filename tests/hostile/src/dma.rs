@@ -17,6 +17,9 @@ const BUFFER: u64 = 0x4_0000;
 const START: u32 = 1;
 const TO_MEMORY: u32 = 1 << 1;
 
+/// The most bytes of a transfer.
+const MOST: u32 = 4096;
+
 /// The lowest byte of the identification.
 const EDU: u32 = 0xed;
 
@@ -26,9 +29,11 @@ const BAR_BYTES: u64 = 1 << 20;
 /// Time in which a watcher looks at everything once, in units of 100 ns.
 const LOOK: u64 = 200_000;
 
-/// The command register of configuration space, and its bits for memory and DMA.
+/// The command register of configuration space, and its bits for memory and DMA. The status above
+/// it tells whether the function raises INTx.
 const PCI_COMMAND: u64 = 4;
 const ACTIVE: u32 = 0b110;
+const INTX: u32 = 1 << 19;
 
 /// Limit of a transfer, in units of 100 ns.
 const LIMIT: u64 = 20_000_000;
@@ -117,11 +122,45 @@ pub(crate) fn run(orders: &Orders, addresses: &[u64]) -> usize {
     }
     // An INTx that the device's driver does not expect, without messages.
     write(device + RAISE, 1);
+    if read(orders.configuration + PCI_COMMAND) & INTX == 0 {
+        say(format_args!("FAIL: the device raises no INTx"));
+        failed += 1;
+    }
     failed += usize::from(!moves(orders, addresses));
     if !is_done {
         say(format_args!("FAIL: a transfer does not end"));
     }
     failed + usize::from(!is_done)
+}
+
+/// Lets the device be refused more often, in one transfer, than the IOMMU's queue has records. Then
+/// the firmware takes the records in the domain's calls, and the device is refused once more.
+pub(crate) fn overflow(orders: &Orders) {
+    let device = orders.device;
+    write(orders.configuration + PCI_COMMAND, ACTIVE);
+    let block = watch::block_in(orders.foreign_memory);
+    let mut is_good = reaches_own(device) && to_memory(device, block, MOST);
+    call_for(EMPTIED);
+    is_good &= to_memory(device, block + LATER, 4);
+    call_for(EMPTIED);
+    is_good &= reaches_own(device);
+    say(format_args!(
+        "{}: its own DMA works after an overflow",
+        if is_good { "overflowed" } else { "FAIL" }
+    ));
+}
+
+/// Time in which the firmware takes all records, and may print further lines, in units of 100 ns.
+const EMPTIED: u64 = 15_000_000;
+/// The last refused access's offset in the watched block.
+const LATER: u64 = 0x8000;
+
+/// Makes calls for this time.
+fn call_for(ticks: u64) {
+    let end = time() + ticks;
+    while time() < end {
+        core::hint::black_box(sbi_rt::get_spec_version());
+    }
 }
 
 /// Starts a transfer to the domain's own memory, and does not wait for it. The IOMMU has used the

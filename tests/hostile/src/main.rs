@@ -10,7 +10,9 @@
 
 mod aplic;
 mod attack;
+mod disk;
 mod dma;
+mod nvme;
 mod probe;
 mod sleep;
 #[path = "../../../guest/bare/suspend.rs"]
@@ -38,7 +40,8 @@ pub(crate) struct Orders {
     /// end by a reset; 5: the same while another hart asks for a sleep; 6: try each
     /// address, and say what the accesses raise; 7: do nothing; 8: flood the console;
     /// 9: read the clock at the first address, and try to set its alarm; 10: end while the
-    /// device writes.
+    /// device writes; 11: attack by a disk; 12: raise more refused accesses than the IOMMU's queue
+    /// holds.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -52,6 +55,10 @@ pub(crate) struct Orders {
     pub(crate) configuration: u64,
     /// Another hart of the domain.
     pub(crate) own_hart: u64,
+    /// The interrupt file of the domain's first hart.
+    pub(crate) file: u64,
+    /// The wired source of a watcher's PCI function; 0 without one.
+    pub(crate) wire: u64,
     /// Time of a sleep until its timer is due, in units of 100 ns.
     pub(crate) sleep: u64,
     /// Number of addresses that follow.
@@ -93,6 +100,8 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
             dma::leave_transfer(&read);
             attack::reset();
         }
+        11 => attack::by_disk(&read, addresses),
+        12 => dma::overflow(&read),
         _ => {}
     }
     loop {

@@ -64,14 +64,29 @@ pub(crate) fn read(address: u64) -> u32 {
     unsafe { core::ptr::with_exposed_provenance::<u32>(address as usize).read_volatile() }
 }
 
-/// Reads a register of the hart's interrupt file (RISC-V AIA 1.0, 3.8).
-pub(crate) fn read_file(register: usize) -> u64 {
-    let value;
+/// The register of the hart's interrupt file with the pending bit of an identity, and the bit. Each
+/// register has 64 identities, and an even number (RISC-V AIA 1.0, 3.8.3).
+fn pending_bit(identity: usize) -> (usize, u64) {
+    const EIP0: usize = 0x80;
+    (EIP0 + identity / 64 * 2, 1 << (identity % 64))
+}
+
+/// Whether an external interrupt is pending in the hart's interrupt file.
+pub(crate) fn is_pending(identity: usize) -> bool {
+    let (register, bit) = pending_bit(identity);
+    let value: u64;
     // SAFETY: the domain's harts have files; reading changes nothing.
     unsafe {
         asm!("csrw siselect, {}", "csrr {}, sireg", in(reg) register, out(reg) value);
     }
-    value
+    value & bit != 0
+}
+
+/// Makes it pending no more.
+pub(crate) fn clear_pending(identity: usize) {
+    let (register, bit) = pending_bit(identity);
+    // SAFETY: the program takes no external interrupts, so that no code waits for the bit.
+    unsafe { asm!("csrw siselect, {}", "csrc sireg, {}", in(reg) register, in(reg) bit) }
 }
 
 /// Reads `time`, in units of 100 ns.

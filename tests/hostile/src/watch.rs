@@ -2,11 +2,8 @@
 
 use core::cell::UnsafeCell;
 
-use crate::probe::{read, read_file, time, write};
+use crate::probe::{clear_pending, is_pending, read, time, write};
 use crate::{IDENTITY, Orders, aplic, say};
-
-/// EIP registers: pending bits, 64 identities each (AIA, 3.8.3).
-const EIP0: usize = 0x80;
 
 /// How long it watches, in units of 100 ns.
 const WATCH: u64 = 60_000_000;
@@ -14,8 +11,11 @@ const WATCH: u64 = 60_000_000;
 /// The register of QEMU's `edu` that inverts its value (docs/specs/edu.rst), and a value.
 const LIVENESS: u64 = 4;
 const ALIVE: u32 = 0x1357_9bdf;
-/// The source of the device's INTx, which it does not raise.
-const SOURCE: u64 = 35;
+/// The registers of QEMU's `edu` that raise and lower its INTx.
+const RAISE: u64 = 0x60;
+const LOWER: u64 = 0x64;
+/// Limit of a wait for the interrupt, in units of 100 ns.
+const LIMIT: u64 = 10_000_000;
 
 const WORDS: usize = 8192;
 
@@ -46,10 +46,16 @@ pub(crate) fn run(orders: &Orders) {
         unsafe { block.add(place).write_volatile(pattern(place)) };
     }
     if device != 0 {
-        aplic::listen(orders.aplic, SOURCE);
         write(device + LIVENESS, ALIVE);
     }
-    say(format_args!("watching"));
+    match orders.wire {
+        0 => say(format_args!("watching")),
+        source => {
+            let is_seen = sees_wired(orders);
+            let sees = if is_seen { "watching" } else { "FAIL: blind" };
+            say(format_args!("{sees}: wired source {source}"));
+        }
+    }
     let end = time() + WATCH;
     let mut changed = 0;
     let mut pending = false;
@@ -60,11 +66,24 @@ pub(crate) fn run(orders: &Orders) {
             changed += usize::from(word != pattern(place));
         }
         changed += usize::from(device != 0 && read(device + LIVENESS) != !ALIVE);
-        pending |= read_file(EIP0 + IDENTITY / 64 * 2) >> (IDENTITY % 64) & 1 != 0;
+        pending |= is_pending(IDENTITY);
     }
     let is_intact = changed == 0 && !pending;
     say(format_args!(
         "{}: {changed} words changed, pending={pending}",
         if is_intact { "intact" } else { "FAIL" }
     ));
+}
+
+/// Listens to the wired source of the device. Returns whether the watcher sees an interrupt that the
+/// device raises, and none after that.
+fn sees_wired(orders: &Orders) -> bool {
+    aplic::listen(orders.aplic, orders.wire);
+    write(orders.device + RAISE, 1);
+    let end = time() + LIMIT;
+    while time() < end && !is_pending(IDENTITY) {}
+    let is_seen = is_pending(IDENTITY);
+    write(orders.device + LOWER, 1);
+    clear_pending(IDENTITY);
+    is_seen && !is_pending(IDENTITY)
 }

@@ -7,7 +7,7 @@ mod start;
 mod steady;
 mod tree;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use poorwill_machine::qmp::socket_folder;
@@ -20,8 +20,11 @@ pub use entries::{Entries, entries};
 pub use orders::{BOUNDS, NEVER, Role};
 pub use start::{Left, instructions_to_linux};
 pub use steady::{Beat, Late, Wake, wakes};
-pub use tree::{BRIDGE_DEVICE, BUS, Bus, CARD_DEVICE, EDU};
+pub use tree::{BRIDGE_DEVICE, BUS, Bus, CARD_DEVICE, DISK_BUS, EDU};
 use tree::{MEMORY, ORDERS, PROGRAM};
+
+/// Bytes of the disk that a bus may have.
+const DISK_BYTES: u64 = 1 << 20;
 
 /// The machine, before it is switched on.
 #[derive(Debug)]
@@ -62,6 +65,10 @@ impl Pair {
             folder: socket_folder()?,
         };
         pair.machine.add("-machine", "iommu-sys=on");
+        let disk = pair.at("disk");
+        File::create(&disk)?.set_len(DISK_BYTES)?;
+        let drive = format!("if=none,id=disk,format=raw,file={}", disk.display());
+        pair.machine.add("-drive", drive);
         for device in bus.devices {
             pair.machine.add("-device", device);
         }

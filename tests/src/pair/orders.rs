@@ -1,8 +1,8 @@
 //! What the domains' guest does (tests/hostile), and the addresses that it tries.
 
 use super::tree::{
-    APLICS, BRIDGE, CARD, CARD_CONFIGURATION, CONFIGURATION, DEVICE, FILES, MEMORY, ORDERS,
-    PROGRAM, UART,
+    APLICS, BRIDGE, CARD, CARD_CONFIGURATION, CARD_SOURCES, CONFIGURATION, DEVICE, FILES, MEMORY,
+    ORDERS, PROGRAM, UART,
 };
 
 /// The clock, whose time the owner of the UART may read.
@@ -60,12 +60,19 @@ pub enum Role {
     Clock,
     /// Ends while its device writes to its memory.
     ResetAmidDma,
+    /// Tries by a disk to reach what is not its own.
+    AttackByDisk,
+    /// Is refused more often than the IOMMU's queue holds.
+    Overflow,
 }
 
 impl Role {
     /// Whether it has the device below the bridge.
     pub(crate) fn is_attacker(self) -> bool {
-        matches!(self, Role::Attack | Role::ResetAmidDma)
+        matches!(
+            self,
+            Role::Attack | Role::ResetAmidDma | Role::AttackByDisk | Role::Overflow
+        )
     }
 }
 
@@ -134,6 +141,10 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
         Role::WatchDevice => CARD,
         _ => 0,
     };
+    let wire = match role {
+        Role::WatchDevice => CARD_SOURCES[index],
+        _ => 0,
+    };
     let (role, sleep) = match role {
         Role::Attack => (0, 0),
         Role::Watch | Role::WatchDevice => (1, 0),
@@ -146,6 +157,8 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
         Role::Flood => (8, 0),
         Role::Clock => (9, 0),
         Role::ResetAmidDma => (10, 0),
+        Role::AttackByDisk => (11, 0),
+        Role::Overflow => (12, 0),
     };
     let head = [
         role,
@@ -155,6 +168,8 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
         device,
         CONFIGURATION,
         2 * index as u64 + 1,
+        FILES[index],
+        wire,
         sleep,
         addresses.len() as u64,
     ];

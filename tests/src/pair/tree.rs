@@ -22,6 +22,8 @@ pub(crate) const BRIDGE: u64 = 0x3000_8000;
 /// The other domain's `edu`, in slot 3 of the first bus; its configuration space.
 pub(crate) const CARD: u64 = 0x4000_0000;
 pub(crate) const CARD_CONFIGURATION: u64 = 0x3001_8000;
+/// The source of its INTx at each socket's APLIC: PCI's wires go to the last socket alone.
+pub(crate) const CARD_SOURCES: [u64; 2] = [0, 35];
 const CARD_FUNCTION: &str = "poorwill,functions = <0x02001810 0 0x40000000 0 0x100000>;";
 
 /// Regions of the bus below the bridge, for the attacker.
@@ -59,6 +61,17 @@ pub const CARD_DEVICE: &str = "edu,addr=3";
 pub const BUS: Bus = Bus {
     devices: &[BRIDGE_DEVICE, EDU, CARD_DEVICE],
     functions: bridge_and!("<0x02010810 0 0x50000000 0 0x100000>"),
+    source: "",
+};
+
+/// The attacker has a disk below the bridge.
+pub const DISK_BUS: Bus = Bus {
+    devices: &[
+        BRIDGE_DEVICE,
+        "nvme,bus=bridge,addr=1,serial=hostile,drive=disk",
+        CARD_DEVICE,
+    ],
+    functions: bridge_and!("<0x03010810 0 0x50000000 0 0x4000>"),
     source: "",
 };
 
