@@ -79,7 +79,7 @@ soak-domains: setup fetch build guest critical hostile plugin ## Wake each machi
 soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots (WAKES=200), and cut the power during other wakes
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines
 
-.PHONY: say-demo say-demo-cut say-demo-domains say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-soak-snapshot say-fuzz say-perf
+.PHONY: say-demo say-demo-cut say-demo-domains say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-bench-domains say-soak say-soak-snapshot say-fuzz say-perf
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
@@ -100,6 +100,8 @@ say-bench:
 	@echo "bench: about 18 minutes, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
 say-bench-snapshot:
 	@echo "bench-snapshot: about 20 minutes; the first time 10 more, for the toolchain and the guest"
+say-bench-domains:
+	@echo "bench-domains: about 15 minutes; the first time 10 more, for the toolchain and the guest"
 say-perf:
 	@echo "perf: about 4 minutes, and one more for a base that is new; the first time 5 more, for the toolchain"
 
@@ -150,9 +152,14 @@ bench-snapshot: say-bench-snapshot setup fetch build guest ## Measure an applian
 	@$(CLI) bench snapshot --rounds 10 --save build/snapshot.json
 	@$(MAKE) --no-print-directory report
 
+.PHONY: bench-domains
+bench-domains: say-bench-domains setup fetch build guest critical ## Measure 100 wakes of a critical guest and a Linux in domains, for the report
+	@$(CLI) bench domains --rounds 100 --save build/domains.json
+	@$(MAKE) --no-print-directory report
+
 .PHONY: report
-report: cli ## Write build/report.html from the last `make bench` and `make bench-snapshot`
-	@$(CLI) report $(or $(wildcard build/bench.json build/snapshot.json),build/bench.json) -o build/report.html
+report: cli ## Write build/report.html from the last `make bench`, `make bench-snapshot` and `make bench-domains`
+	@$(CLI) report $(or $(wildcard build/bench.json build/snapshot.json build/domains.json),build/bench.json) -o build/report.html
 
 BASE ?=
 

@@ -144,6 +144,7 @@ fn prepare() -> anyhow::Result<(BenchOptions, tempfile::TempDir)> {
         rounds: 1,
         quick: false,
         test_kernel,
+        critical: PathBuf::new(),
         sealed_mib: 0,
         sizes: Vec::new(),
         harts: 1,

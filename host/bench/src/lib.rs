@@ -7,10 +7,12 @@
 pub mod appliance;
 pub mod compare;
 mod counted;
+pub mod domains;
 pub mod energy;
 pub mod host;
 pub mod instructions;
 pub mod irqs_off;
+mod mean;
 mod not_measured;
 pub mod report;
 mod resample;
@@ -46,6 +48,8 @@ pub struct BenchOptions {
     pub quick: bool,
     /// The kernel that is the guest when sealing is measured.
     pub test_kernel: PathBuf,
+    /// The critical guest's program.
+    pub critical: PathBuf,
     /// MiB of that guest's memory that are in use.
     pub sealed_mib: u32,
     /// The machines of the comparison.
@@ -65,6 +69,9 @@ pub enum Part {
     Instructions,
     /// An appliance's start: cold, from Linux's hibernation, and from its snapshot.
     Snapshot,
+    /// A critical guest and a Linux in domains: their wakes, compared with cold boots and with a
+    /// Linux alone.
+    Domains,
     /// Sleep and wake, compared with cold boot, hibernation, QEMU's save and restore, and plain
     /// copies.
     Compare,
@@ -99,6 +106,10 @@ pub fn measure(
                 log: None,
             };
             appliance::play(&options, &Told(tell), &mut results.appliance)?;
+        }
+        Part::Domains => {
+            tell("waking domains, and a Linux alone");
+            domains::measure(options, &mut results.domains, tell)?;
         }
         Part::Instructions => {
             results.instructions = instructions::measure(options, tell)?;

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use crate::compare::{Case, Comparison, QemuCycle};
 
 /// How often the figures are drawn.
-const DRAWS: usize = 500;
+pub(super) const DRAWS: usize = 500;
 
 /// The share of the draws that lies beyond each end of an interval: 5 % together.
 const BEYOND: f64 = 0.025;
@@ -49,7 +49,7 @@ fn resampled_case(case: &Case, rng: &mut Rng) -> Case {
 }
 
 /// Draws the same number of figures as there are, with repetition.
-fn draw<T: Clone>(figures: &[T], rng: &mut Rng) -> Vec<T> {
+pub(super) fn draw<T: Clone>(figures: &[T], rng: &mut Rng) -> Vec<T> {
     let one = |_| figures[rng.usize(..figures.len())].clone();
     (0..figures.len()).map(one).collect()
 }

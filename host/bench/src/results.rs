@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::appliance::Appliance;
 use crate::compare::Comparison;
+use crate::domains::Domains;
 use crate::host::Environment;
 use crate::instructions::Count;
 use crate::targets::{Target, targets};
@@ -44,6 +45,9 @@ pub struct Results {
     /// Snapshot boot.
     #[serde(default)]
     pub appliance: Option<Appliance>,
+    /// Wakes of domains.
+    #[serde(default)]
+    pub domains: Option<Domains>,
     /// Measurements that failed, with the reasons.
     #[serde(default)]
     pub not_had: Vec<NotMeasured>,
@@ -86,6 +90,7 @@ impl Results {
             instructions: Vec::new(),
             compare: None,
             appliance: None,
+            domains: None,
             not_had: Vec::new(),
             targets: Vec::new(),
         }
@@ -103,6 +108,7 @@ impl Results {
         or(&mut self.instructions, others.instructions);
         self.compare = self.compare.take().or(others.compare);
         self.appliance = self.appliance.take().or(others.appliance);
+        self.domains = self.domains.take().or(others.domains);
         self.conclude();
     }
 
@@ -112,6 +118,7 @@ impl Results {
             &self.environment,
             self.compare.as_ref(),
             self.appliance.as_ref(),
+            self.domains.as_ref(),
         );
     }
 

@@ -4,12 +4,15 @@
 //! Other load on the host changes all ratios. A target that is not met is called unclear if another
 //! run might meet it.
 
+mod domains;
+
 use std::collections::HashMap;
 
 use serde::Serialize;
 
 use crate::appliance::Appliance;
 use crate::compare::{Case, Comparison};
+use crate::domains::Domains;
 use crate::host::Environment;
 use crate::resample;
 
@@ -166,6 +169,7 @@ pub fn targets(
     environment: &Environment,
     compare: Option<&Comparison>,
     appliance: Option<&Appliance>,
+    of_domains: Option<&Domains>,
 ) -> Vec<Target> {
     let mut all = compare.map_or_else(Vec::new, |compare| of_comparison(environment, compare));
     if let Some(appliance) = appliance {
@@ -177,6 +181,7 @@ pub fn targets(
             values: gain.map(|gain| value("appliance", gain, limit)).into_iter().collect(),
         });
     }
+    all.extend(of_domains.map(domains::targets).into_iter().flatten());
     all
 }
 
@@ -326,7 +331,7 @@ mod tests {
 
     fn all_of(results: &Results) -> Vec<Target> {
         let (compare, appliance) = (results.compare.as_ref(), results.appliance.as_ref());
-        targets(&results.environment, compare, appliance)
+        targets(&results.environment, compare, appliance, None)
     }
 
     fn of(results: &Results, beginning: &str) -> Target {

@@ -255,4 +255,18 @@ mod tests {
         results.start.clear();
         assert!(html(&results).unwrap().contains("</html>"));
     }
+
+    #[test]
+    fn domains_have_a_plot_and_a_table() {
+        let mut results = sample();
+        let plots = |results: &Results| html(results).unwrap().matches("<svg").count();
+        let before = plots(&results);
+        results.domains = Some(crate::domains::figures::sample());
+        results.conclude();
+        assert_eq!(plots(&results), before + 1);
+        let page = html(&results).unwrap();
+        for text in ["wake from powered RAM", "4.0 (3.0 to 5.0)", "4000 frames"] {
+            assert!(page.contains(text), "no {text:?}");
+        }
+    }
 }

@@ -23,20 +23,22 @@ use crate::work_folder::work_folder;
 /// The parts: instructions from power-on to the next stage, compared with OpenSBI; sleeps and wakes
 /// with sealed images, compared with plain ones and the cipher alone; sleeps and wakes of Debian
 /// machines, compared with cold boots, Linux's hibernation, QEMU's own save and restore, and plain
-/// copies; an appliance's snapshot, compared with its cold boot and hibernation.
+/// copies; an appliance's snapshot, compared with its cold boot and hibernation; wakes of a critical
+/// guest and a Linux in domains, compared with cold boots and with a Linux alone.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   poorwill bench --save bench.json && poorwill report bench.json
   poorwill bench compare --quick
   poorwill bench snapshot --rounds 10
+  poorwill bench domains --rounds 100
   poorwill bench compare --installed 4G --used 1G,2G
 
 If a figure cannot be measured, its reason is shown, and the others are measured.
 
 Exit status: 0 measured, 1 a part failed or could not be measured at all, 2 wrong usage.")]
 pub(crate) struct Bench {
-    /// The parts to measure [default: all except snapshot; with --quick start, instructions and
+    /// The parts to measure [default: all except snapshot and domains; with --quick start, instructions and
     /// compare]
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
@@ -56,7 +58,7 @@ pub(crate) struct Bench {
     /// 256M,512M,1G,2G,4G]
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
     used: Vec<Bytes>,
-    /// compare: harts of the machines
+    /// compare, domains: harts of the machines, or of each domain
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=32))]
     harts: u32,
     #[arg(long, value_name = "FILE", help = super::FIRMWARE_HELP)]
@@ -145,14 +147,19 @@ impl Bench {
         if any(&[Part::Start]) {
             paths::readable("OpenSBI", poorwill_bench::OPENSBI.as_ref())?;
         }
-        if any(&[Part::Compare, Part::Snapshot]) {
+        if any(&[Part::Compare, Part::Snapshot, Part::Domains]) {
             paths::Guest::find(paths::Kernel::Stock)?;
         }
         let test_kernel = match any(&[Part::Seal, Part::Instructions]) {
             true => paths::test_kernel()?,
             false => PathBuf::new(),
         };
+        let critical = match any(&[Part::Domains]) {
+            true => paths::critical()?,
+            false => PathBuf::new(),
+        };
         Ok(BenchOptions {
+            critical,
             firmware,
             folder: folder.to_owned(),
             rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }),

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use poorwill_machine::interrupt;
 
-use super::frames::{Frame, Trace, check_numbers, now};
 use crate::demo::screen::Screen;
+use poorwill_bench::domains::frames::{Frame, Trace, check_numbers, now};
 
 const TICK: Duration = Duration::from_millis(10);
 

@@ -3,7 +3,6 @@
 
 mod bus;
 mod figures;
-mod frames;
 
 use std::fs::File;
 use std::io::Write;
@@ -20,10 +19,10 @@ use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, TINY_COMMAND_LINE
 
 use self::bus::Bus;
 use self::figures::Start;
-use self::frames::{WRITES, now};
 use super::machine::explain;
 use super::screen::Screen;
 use crate::domains::checked_machine;
+use poorwill_bench::domains::frames::{WRITES, now};
 
 pub(crate) use figures::DomainsFigures;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context, ensure};
 
 /// QEMU's event for each write to a device's register.
-pub(super) const WRITES: &str = "memory_region_ops_write";
+pub const WRITES: &str = "memory_region_ops_write";
 
 /// QEMU's name for the registers of the card's SJA1000.
 const CHIP: &str = "'kvaser_pci-sja'";
@@ -20,15 +20,15 @@ const DATA: u64 = 19;
 
 /// A frame on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
+pub struct Frame {
     /// Time since 1970, of the host.
-    pub(super) at: Duration,
-    pub(super) sequence: u32,
+    pub at: Duration,
+    pub sequence: u32,
 }
 
 /// Reads a trace while QEMU writes it.
 #[derive(Debug)]
-pub(super) struct Trace {
+pub struct Trace {
     file: PathBuf,
     opened: Option<File>,
     /// A line that is not complete yet.
@@ -39,7 +39,7 @@ pub(super) struct Trace {
 
 impl Trace {
     /// The trace in this file, which need not exist yet.
-    pub(super) fn new(file: &Path) -> Self {
+    pub fn new(file: &Path) -> Self {
         Trace {
             file: file.to_owned(),
             opened: None,
@@ -53,7 +53,7 @@ impl Trace {
     /// # Errors
     ///
     /// The file cannot be read, or a line of the chip does not have the expected form.
-    pub(super) fn new_frames(&mut self) -> anyhow::Result<Vec<Frame>> {
+    pub fn new_frames(&mut self) -> anyhow::Result<Vec<Frame>> {
         if self.opened.is_none() {
             match File::open(&self.file) {
                 Ok(file) => self.opened = Some(file),
@@ -101,7 +101,7 @@ impl Trace {
 }
 
 /// Checks that each frame has the number after the one before it.
-pub(super) fn check_numbers(before: Option<&Frame>, frames: &[Frame]) -> anyhow::Result<()> {
+pub fn check_numbers(before: Option<&Frame>, frames: &[Frame]) -> anyhow::Result<()> {
     let all = before.into_iter().chain(frames);
     let mut pairs = all.clone().zip(all.skip(1));
     let gap = pairs.find(|(one, next)| one.sequence.checked_add(1) != Some(next.sequence));
@@ -116,7 +116,7 @@ pub(super) fn check_numbers(before: Option<&Frame>, frames: &[Frame]) -> anyhow:
 }
 
 /// Time of the host since 1970.
-pub(super) fn now() -> Duration {
+pub fn now() -> Duration {
     UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
