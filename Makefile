@@ -69,6 +69,11 @@ figures-cut: setup build guest loader plugin ## Measure Stop and Go on 1 and 8 h
 	@echo "figures-cut: about 40 minutes"
 	@POORWILL_ROUNDS=$(if $(filter command line,$(origin ROUNDS)),$(ROUNDS)) $(CARGO) test --locked --quiet --release -p poorwill-tests --test figures
 
+.PHONY: figures-domains
+figures-domains: setup fetch build guest critical hostile plugin ## Measure the critical guest beside other domains: build/figures-domains.md
+	@echo "figures-domains: about 10 minutes"
+	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test figures-domains
+
 WAKES ?= 200
 
 .PHONY: soak-domains

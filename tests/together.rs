@@ -1,13 +1,14 @@
 //! `cargo test -p poorwill-tests --test together`: the critical guest as a domain beside a hostile
 //! one, in the fair time base. Both sleep and wake with the machine; then the hostile one does each
-//! thing that it can. `POORWILL_WAKES=100` is another number of sleeps.
+//! thing that it can. A stock Linux follows in its place. `POORWILL_WAKES=100` is another number of
+//! sleeps.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use poorwill_tests::pair::{
-    Critical, Entries, Late, Left, NEVER, Role, Seen, Together, Wake, Waker, instructions_to_linux,
-    wakes,
+    BesideLinux, Critical, Entries, LINUX, Late, Left, NEVER, Role, Seen, Together, Wake, Waker,
+    instructions_to_linux, wakes,
 };
 use poorwill_tests::{Setup, frames, suite};
 
@@ -44,6 +45,15 @@ const ROLES: [(Role, Option<&str>); 5] = [
     (Role::Reset, Some("poorwill: domain side0 ends: ")),
 ];
 
+/// The run beside Linux.
+const LINUX_RUN: BesideLinux = BesideLinux {
+    frames: BESIDE,
+    sleeps: 3,
+    between: BETWEEN,
+    sleep_ms: 5,
+    load_us: LOAD_US,
+};
+
 fn main() -> anyhow::Result<()> {
     suite("together", Setup::together, |_, _, _| run_all())
 }
@@ -66,7 +76,7 @@ fn run_all() -> anyhow::Result<()> {
     for (role, line) in ROLES {
         beside(&setup, role, line).with_context(|| format!("beside {role:?}"))?;
     }
-    Ok(())
+    beside_linux(&setup).context("beside Linux")
 }
 
 /// Compares the starts of a machine with and without domains.
@@ -130,7 +140,7 @@ fn beside(setup: &Setup, role: Role, line: Option<&str>) -> anyhow::Result<()> {
     together.wait_for_frames(BESIDE)?;
     let Seen { beats, entries, .. } = together.finish()?;
     has_own_entries_only(&entries)?;
-    let late = Late::of(&beats)?;
+    let late = Late::of(&beats, 0..beats.len())?;
     println!(
         "together: beside {role:?}, {} frames at most {} ns late, control {} us; {} calls and {} \
          timers enter machine mode",
@@ -138,6 +148,32 @@ fn beside(setup: &Setup, role: Role, line: Option<&str>) -> anyhow::Result<()> {
     );
     ensure!(late.missed == 0, "{} heartbeats missed", late.missed);
     ensure!(late.beat.1 <= MOST_LATE, "at most {MOST_LATE} ns");
+    Ok(())
+}
+
+/// Lets the critical guest run while Linux boots, sleeps, wakes, floods the console and panics.
+fn beside_linux(setup: &Setup) -> anyhow::Result<()> {
+    let seen = LINUX_RUN.run(setup)?;
+    frames::check(&seen.frames, LINUX_RUN.sleeps)?;
+    has_own_entries_only(&seen.entries)?;
+    for (name, part) in LINUX.into_iter().zip(&seen.parts) {
+        let late = Late::of(&seen.beats, part.frames.clone())?;
+        println!(
+            "together: {name}, {} frames at most {} ns late",
+            late.beats, late.beat.1
+        );
+        ensure!(
+            late.missed == 0,
+            "{name}: {} heartbeats missed",
+            late.missed
+        );
+        ensure!(late.beat.1 <= MOST_LATE, "{name}: at most {MOST_LATE} ns");
+    }
+    let wakes = wakes(&seen.log, &seen.beats)?;
+    let most = wakes.iter().map(|wake| wake.to_frame).max();
+    let most = most.context("no wake")?;
+    println!("together: beside Linux, at most {most} instructions to a frame");
+    ensure!(most <= MOST_TO_FRAME, "at most {MOST_TO_FRAME}");
     Ok(())
 }
 

@@ -1,8 +1,9 @@
-//! The critical guest on socket 1, beside the hostile guest on socket 0. The plugin's fair time
-//! base lets neither delay the other, so that all delays are the firmware's.
+//! The critical guest on socket 1, beside the hostile guest or a Linux on socket 0. The plugin's
+//! fair time base lets neither delay the other, so that all delays are the firmware's.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs;
+use std::io::Write;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use tempfile::TempDir;
 
 use super::Pair;
 use super::entries::{Entries, TRAPS, entries};
+use super::growing::Growing;
 use super::orders::Role;
 use super::steady::{Beat, CHIP, CHIP_BYTES, FRAME, HART, beats};
 use super::tree::{BRIDGE_DEVICE, BUS, Bus, EDU, partition};
@@ -49,6 +51,15 @@ pub enum Waker {
     Timer(u32),
 }
 
+impl Waker {
+    pub(super) fn after_ms(self) -> Option<u32> {
+        match self {
+            Waker::Serial => None,
+            Waker::Timer(ms) => Some(ms),
+        }
+    }
+}
+
 /// How the critical guest runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Critical {
@@ -67,10 +78,12 @@ pub struct Together {
     control: Control,
     line: UnixStream,
     critical: Critical,
-    /// The log; the beginning of a line that is not whole yet; the frames before it.
-    log: File,
-    rest: String,
+    /// The plugin's log, and the frames in it so far.
+    log: Growing,
     sent: usize,
+    /// QEMU's trace.
+    trace: Growing,
+    parts: Vec<Part>,
     folder: TempDir,
 }
 
@@ -87,6 +100,17 @@ pub struct Seen {
     pub entries: Entries,
     /// The console's lines.
     pub lines: Vec<String>,
+    /// The parts of the run.
+    pub parts: Vec<Part>,
+}
+
+/// A part of the machine's run.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its frames.
+    pub frames: Range<usize>,
+    /// Entries of machine mode on the critical guest's harts.
+    pub entries: Entries,
 }
 
 impl Together {
@@ -109,11 +133,18 @@ impl Together {
         of_qemu::write_source(&source(critical)?, &pair.at("critical"))?;
         pair.load(SOCKET, &pair.at("critical"), found(&setup.critical)?);
         pair.add_devices();
+        Self::start(setup, pair, critical)
+    }
+
+    /// Starts a machine whose socket 1 has the critical guest.
+    pub(super) fn start(setup: &Setup, mut pair: Pair, critical: Critical) -> anyhow::Result<Self> {
+        let (qemu, firmware) = (found(&setup.qemu)?, found(&setup.firmware)?);
+        let control = socket_arguments(&pair.at("qmp"));
+        pair.machine.extra_arguments.extend(control);
         pair.add_plugin(found(&setup.plugin)?, symbol(firmware, TO_OS)?);
         pair.add_trace(critical.is_traced);
-
         let mut running = pair.machine.power_on(qemu, PowerOn::default())?;
-        running.fail_on(&["FAIL", "panic", "cannot start"]);
+        running.fail_on(&["FAIL", "panic on hart", "cannot start"]);
         let control = Control::connect(&pair.at("qmp"), LIMIT)?;
         let line = UnixStream::connect(pair.at("trigger"))?;
         let started = running.wait_for("critical: start ", LIMIT);
@@ -123,9 +154,10 @@ impl Together {
             control,
             line,
             critical,
-            log: File::open(pair.at("log"))?,
-            rest: String::new(),
+            log: Growing::open(&pair.at("log"))?,
             sent: 0,
+            trace: Growing::open(&pair.at("trace"))?,
+            parts: Vec::new(),
             folder: pair.folder,
         })
     }
@@ -145,6 +177,11 @@ impl Together {
         }
         self.wait_for("poorwill: wake domain=side0 mode=retain ")?;
         Ok(())
+    }
+
+    /// Types a command on the console, which is the other domain's.
+    pub(super) fn type_line(&mut self, command: &str) -> anyhow::Result<()> {
+        Ok(self.running.send(format!("{command}\n").as_bytes())?)
     }
 
     /// Waits for a console line.
@@ -170,7 +207,7 @@ impl Together {
         }
     }
 
-    /// Waits for this number of further frames.
+    /// Waits for this number of further frames. The limit is for each of them.
     ///
     /// # Errors
     ///
@@ -178,11 +215,18 @@ impl Together {
     pub fn wait_for_frames(&mut self, number: usize) -> anyhow::Result<()> {
         self.count_frames()?;
         let end = self.sent + number;
-        let until = Instant::now() + LIMIT;
+        let mut last = (self.sent, Instant::now());
         while self.sent < end {
-            ensure!(Instant::now() < until, "{} of {end} frames came", self.sent);
+            ensure!(
+                last.1.elapsed() < LIMIT,
+                "frame {} of {end} is the last one",
+                self.sent
+            );
             self.running.run_for(LOOK_EVERY)?;
             self.count_frames()?;
+            if self.sent > last.0 {
+                last = (self.sent, Instant::now());
+            }
         }
         Ok(())
     }
@@ -190,10 +234,22 @@ impl Together {
     /// Reads on in the log.
     fn count_frames(&mut self) -> anyhow::Result<()> {
         let command = format!("\"address\":{},\"value\":1}}", CHIP + FRAME);
-        self.log.read_to_string(&mut self.rest)?;
-        let whole = self.rest.rfind('\n').map_or(0, |at| at + 1);
-        self.sent += self.rest[..whole].matches(&command).count();
-        self.rest.drain(..whole);
+        self.sent += self.log.read()?.matches(&command).count();
+        Ok(())
+    }
+
+    /// Ends a part of the machine's run: the next one begins.
+    ///
+    /// # Errors
+    ///
+    /// The log or the trace cannot be read.
+    pub fn end_part(&mut self) -> anyhow::Result<()> {
+        self.count_frames()?;
+        let start = self.parts.last().map_or(0, |last| last.frames.end);
+        self.parts.push(Part {
+            frames: start..self.sent,
+            entries: entries(&self.trace.read()?, HART as u64)?,
+        });
         Ok(())
     }
 
@@ -222,6 +278,7 @@ impl Together {
             beats,
             entries: entries(&trace, HART as u64)?,
             log,
+            parts: self.parts,
             lines: (self.running.lines().into_iter())
                 .map(|line| line.text)
                 .collect(),
@@ -236,10 +293,9 @@ pub(super) fn found<T>(what: &Result<T, String>) -> anyhow::Result<&T> {
 
 /// The source of the guest's tree.
 fn source(critical: Critical) -> anyhow::Result<String> {
-    let after = match critical.waker {
-        Waker::Serial => String::new(),
-        Waker::Timer(ms) => format!("poorwill,wake-after-ms = <{ms}>;"),
-    };
+    let after = critical.waker.after_ms();
+    let after = after.map(|ms| format!("poorwill,wake-after-ms = <{ms}>;"));
+    let after = after.unwrap_or_default();
     ensure!(
         TREE.contains(WAKE_AFTER) && TREE.contains(LOAD),
         "critical.dts has changed"
@@ -249,13 +305,11 @@ fn source(critical: Critical) -> anyhow::Result<String> {
 }
 
 impl Pair {
-    /// Adds the critical guest's functions, and the sockets for its serial line and for QEMU.
+    /// Adds the critical guest's functions, and the socket for its serial line.
     fn add_devices(&mut self) {
         for (option, value) in critical_devices(Some(&self.at("trigger"))) {
             self.machine.add(option, value);
         }
-        let control = socket_arguments(&self.at("qmp"));
-        self.machine.extra_arguments.extend(control);
     }
 
     /// Adds the fair time base, and a log of the CAN chip's registers and of wakes of an OS.

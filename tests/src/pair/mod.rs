@@ -2,6 +2,8 @@
 
 mod critical;
 mod entries;
+mod growing;
+mod linux;
 mod orders;
 mod start;
 mod steady;
@@ -15,8 +17,9 @@ use poorwill_machine::size::Bytes;
 use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, tree as of_qemu};
 use tempfile::TempDir;
 
-pub use critical::{Critical, Seen, Together, Waker};
+pub use critical::{Critical, Part, Seen, Together, Waker};
 pub use entries::{Entries, entries};
+pub use linux::{BesideLinux, LINUX};
 pub use orders::{BOUNDS, NEVER, Role};
 pub use start::{Left, instructions_to_linux};
 pub use steady::{Beat, Late, Wake, wakes};

@@ -1,5 +1,7 @@
 //! Times of the critical guest's frames, from the plugin's log.
 
+use std::ops::Range;
+
 use anyhow::{Context, ensure};
 use poorwill_critical::Heartbeat;
 use poorwill_plugin::log::{Entry, What};
@@ -99,7 +101,7 @@ fn wake(log: &[Entry], last: &Beat, awake: &[Beat]) -> anyhow::Result<Wake> {
     })
 }
 
-/// Lateness of the two tasks while no sleep intervenes.
+/// Lateness of the two tasks, from one sleep to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Late {
     /// Heartbeats.
@@ -114,24 +116,40 @@ pub struct Late {
 }
 
 impl Late {
-    /// The lateness of these frames.
+    /// The lateness of the frames of a `part`, above that of the least late frame of all `beats`
+    /// from one sleep to the next.
     ///
     /// # Errors
     ///
-    /// There is no frame.
-    pub fn of(beats: &[Beat]) -> anyhow::Result<Self> {
-        ensure!(!beats.is_empty(), "no frame");
-        let gaps = beats.windows(2).map(|two| two[1].time - two[0].time);
-        let missed = gaps.map(|gap| (gap + PERIOD / 2) / PERIOD - 1).sum();
-        let start = beats[0].time % PERIOD;
-        // Half a period is added, so that no frame is before its release.
-        let phase = |beat: &Beat| (beat.time + PERIOD + PERIOD / 2 - start) % PERIOD;
-        let control = beats.iter().filter_map(control_us);
+    /// The part has no frame.
+    pub fn of(beats: &[Beat], part: Range<usize>) -> anyhow::Result<Self> {
+        ensure!(!part.is_empty(), "no frame");
+        let is_awake = |one: &Beat, next: &Beat| {
+            one.heartbeat.age_us.is_none() || next.heartbeat.age_us.is_some()
+        };
+        let (mut missed, mut beat, mut control) = (Vec::new(), Vec::new(), Vec::new());
+        for awake in beats.chunk_by(is_awake) {
+            let gaps = awake.windows(2).map(|two| two[1].time - two[0].time);
+            missed.push(0);
+            missed.extend(gaps.map(|gap| ((gap + PERIOD / 2) / PERIOD).saturating_sub(1)));
+            let start = awake[0].time % PERIOD;
+            // Half a period is added, so that no frame is before its release.
+            let phase = |beat: &Beat| (beat.time + PERIOD + PERIOD / 2 - start) % PERIOD;
+            beat.extend(above_least(awake.iter().map(|beat| Some(phase(beat)))));
+            control.extend(above_least(awake.iter().map(control_us)));
+        }
+        let high_and_most = |all: &[Option<u64>]| {
+            let mut values: Vec<_> = all[part.clone()].iter().flatten().copied().collect();
+            values.sort_unstable();
+            let at = |rank: usize| values.get(rank).copied().unwrap_or(0);
+            let last = values.len().saturating_sub(1);
+            (at(last - last / 1000), at(last))
+        };
         Ok(Late {
-            beats: beats.len(),
-            missed,
-            beat: above_least(beats.iter().map(phase)),
-            control: above_least(control),
+            beats: part.len(),
+            missed: missed[part.clone()].iter().sum(),
+            beat: high_and_most(&beat),
+            control: high_and_most(&control),
         })
     }
 }
@@ -148,12 +166,45 @@ fn control_us(beat: &Beat) -> Option<u64> {
     (period + lateness_100ns / 10).checked_sub(at)
 }
 
-/// The value at 99.9 % and the greatest one, above the least.
-fn above_least(values: impl Iterator<Item = u64>) -> (u64, u64) {
-    let mut values: Vec<_> = values.collect();
-    values.sort_unstable();
-    let least = values.first().copied().unwrap_or(0);
-    let at = |rank: usize| values.get(rank).map_or(0, |value| value - least);
-    let last = values.len().saturating_sub(1);
-    (at(last - last / 1000), at(last))
+/// The values, less the least one.
+fn above_least(
+    values: impl Iterator<Item = Option<u64>> + Clone,
+) -> impl Iterator<Item = Option<u64>> {
+    let least = values.clone().flatten().min().unwrap_or(0);
+    values.map(move |value| Some(value? - least))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_compared_with_all_frames_since_the_last_sleep() {
+        let beat = |time, age_us| Beat {
+            time,
+            heartbeat: Heartbeat {
+                sequence: 0,
+                age_us,
+                lateness_100ns: 0,
+            },
+        };
+        let ms = |number: u64, late| beat(number * PERIOD + late, Some(400));
+        let beats = [
+            ms(0, 70),
+            ms(1, 50),
+            ms(2, 60),
+            ms(4, 250),
+            beat(30 * PERIOD + 900, None),
+            ms(31, 1000),
+        ];
+        let late = |part| {
+            let late = Late::of(&beats, part).unwrap();
+            (late.beats, late.missed, late.beat.1)
+        };
+        assert_eq!(late(0..3), (3, 0, 20));
+        assert_eq!(late(2..4), (2, 1, 200));
+        assert_eq!(late(3..6), (3, 1, 200));
+        assert_eq!(late(5..6), (1, 0, 100));
+        assert!(Late::of(&beats, 2..2).is_err());
+    }
 }

@@ -1,0 +1,219 @@
+//! `cargo test -p poorwill-tests --test figures-domains` (`make figures-domains`): the critical
+//! guest's figures beside a hostile domain and beside a stock Linux, in the fair time base. It
+//! shows the firmware's interference, and not that of caches or of a bus. `POORWILL_FRAMES=300` is
+//! another number of frames. The words `hostile` and `Linux` choose one of the two.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use poorwill_bench::report::plot::{self, Bar};
+use poorwill_tests::pair::{
+    BesideLinux, Critical, Entries, LINUX, Late, Role, Seen, Together, Waker,
+};
+use poorwill_tests::pair::{Part, wakes};
+use poorwill_tests::{Setup, frames, is_chosen, suite};
+
+/// Frames beside each domain, unless `POORWILL_FRAMES` gives another number.
+const FRAMES: usize = 2000;
+
+/// The most that 99.9 % of the tasks may be later than beside an idle domain, in nanoseconds.
+const MOST_LATER: u64 = 1000;
+
+/// The most instructions from a wake event to the first frame.
+const MOST_TO_FRAME: u64 = 50_000;
+
+/// Microseconds of work in each heartbeat: half of the hart.
+const LOAD_US: u32 = 500;
+
+/// Sleeps beside Linux, the frames after each, and its time.
+const SLEEPS: usize = 8;
+const BETWEEN: usize = 250;
+const SLEEP_MS: u32 = 20;
+
+/// What the hostile guest does.
+const HOSTILE: [(&str, Role); 5] = [
+    ("idle", Role::Idle),
+    ("attacks", Role::Attack),
+    ("floods", Role::Flood),
+    ("parks", Role::Park(30_000)),
+    ("ends", Role::Reset),
+];
+
+const HEAD: &str = "| beside | frames | missed | heartbeat late, ns | control late, us | \
+    own calls | own timers | other entries | to the first frame |\n\
+    |---|---|---|---|---|---|---|---|---|\n";
+
+const LEGEND: &str = "
+The first five domains are the hostile guest: it does nothing, attacks, floods the console, parks \
+and wakes, or ends. The others are a stock Linux. Late: at 99.9 % and at most, more than the least \
+late frame. Entries: of machine mode, on the critical guest's harts. To the first frame: the most \
+instructions from the wake event.
+
+![Lateness of heartbeats](figures-domains.svg)
+";
+
+fn main() -> anyhow::Result<()> {
+    suite("figures-domains", Setup::together, |_, _, _| run_all())
+}
+
+fn run_all() -> anyhow::Result<()> {
+    let setup = Setup::find();
+    let frames = std::env::var("POORWILL_FRAMES").ok();
+    let frames = frames.map(|text| text.parse().context("POORWILL_FRAMES is no number"));
+    let frames = frames.transpose()?.unwrap_or(FRAMES);
+    let mut all = Vec::new();
+    let rows = HOSTILE.into_iter();
+    for (name, role) in rows.filter(|_| is_chosen("hostile")) {
+        let figures = beside_hostile(&setup, name, role, frames);
+        all.push(figures.with_context(|| format!("beside a domain: {name}"))?);
+    }
+    let hostile = all.len();
+    if is_chosen("Linux") {
+        all.extend(beside_linux(&setup, frames)?);
+    }
+    save(&all)?;
+    let (hostile, linux) = all.split_at(hostile);
+    for (group, idle) in [(hostile, "idle"), (linux, "Linux idle")] {
+        let Some(idle) = group.iter().find(|figures| figures.name == idle) else {
+            continue;
+        };
+        for figures in group {
+            figures.check(&idle.late).context(figures.name)?;
+        }
+    }
+    Ok(())
+}
+
+fn beside_hostile(
+    setup: &Setup,
+    name: &'static str,
+    role: Role,
+    frames: usize,
+) -> anyhow::Result<Figures> {
+    let critical = Critical {
+        waker: Waker::Serial,
+        load_us: LOAD_US,
+        is_traced: false,
+    };
+    let mut together = Together::power_on(setup, role, critical)?;
+    together.wait_for_frames(frames)?;
+    together.end_part()?;
+    let seen = together.finish()?;
+    Figures::of(name, &seen, &seen.parts[0])
+}
+
+fn beside_linux(setup: &Setup, frames: usize) -> anyhow::Result<Vec<Figures>> {
+    let run = BesideLinux {
+        frames,
+        sleeps: SLEEPS,
+        between: BETWEEN,
+        sleep_ms: SLEEP_MS,
+        load_us: LOAD_US,
+    };
+    let seen = run.run(setup)?;
+    frames::check(&seen.frames, SLEEPS)?;
+    let all = LINUX.into_iter().zip(&seen.parts);
+    all.map(|(name, part)| Figures::of(name, &seen, part))
+        .collect()
+}
+
+/// The critical guest's figures while another domain does one thing.
+struct Figures {
+    name: &'static str,
+    late: Late,
+    entries: Entries,
+    /// The most instructions from a wake event to the first frame.
+    to_frame: Option<u64>,
+}
+
+impl Figures {
+    fn of(name: &'static str, seen: &Seen, part: &Part) -> anyhow::Result<Self> {
+        ensure!(
+            seen.entries.calls > 0,
+            "the trace has no call: it shows no traps"
+        );
+        let wakes = wakes(&seen.log, &seen.beats)?;
+        let beats = &seen.beats[part.frames.clone()];
+        let times = beats.first().zip(beats.last());
+        let is_in_part =
+            |event| times.is_some_and(|(first, last)| (first.time..last.time).contains(&event));
+        let wakes = wakes.iter().filter(|wake| is_in_part(wake.event));
+        let figures = Figures {
+            name,
+            late: Late::of(&seen.beats, part.frames.clone())?,
+            entries: part.entries.clone(),
+            to_frame: wakes.map(|wake| wake.to_frame).max(),
+        };
+        println!("figures: {}", figures.row().trim_end());
+        Ok(figures)
+    }
+
+    fn row(&self) -> String {
+        let (late, entries) = (self.late, &self.entries);
+        let to_frame = self.to_frame.map_or("".into(), |most| most.to_string());
+        format!(
+            "| {} | {} | {} | {}, {} | {}, {} | {} | {} | {} | {to_frame} |\n",
+            self.name,
+            late.beats,
+            late.missed,
+            late.beat.0,
+            late.beat.1,
+            late.control.0,
+            late.control.1,
+            entries.calls,
+            entries.timers,
+            entries.others.len(),
+        )
+    }
+
+    /// Checks the figures against those beside an `idle` domain.
+    fn check(&self, idle: &Late) -> anyhow::Result<()> {
+        let (late, others) = (self.late, &self.entries.others);
+        ensure!(late.missed == 0, "{} heartbeats missed", late.missed);
+        ensure!(
+            late.beat.0 <= idle.beat.0 + MOST_LATER
+                && late.control.0 * 1000 <= idle.control.0 * 1000 + MOST_LATER,
+            "later than beside an idle domain by more than {MOST_LATER} ns"
+        );
+        ensure!(
+            others.is_empty(),
+            "the critical harts entered machine mode for others:\n{}",
+            others.join("\n")
+        );
+        ensure!(
+            self.to_frame.is_none_or(|most| most <= MOST_TO_FRAME),
+            "more than {MOST_TO_FRAME} instructions to the first frame"
+        );
+        Ok(())
+    }
+}
+
+/// Writes the table and the plot.
+fn save(all: &[Figures]) -> anyhow::Result<()> {
+    let mut page = HEAD.to_owned();
+    for figures in all {
+        write!(page, "{}", figures.row())?;
+    }
+    page += LEGEND;
+    print!("{page}");
+    let bars: Vec<_> = all.iter().map(bar).collect();
+    let plot = plot::bars(&bars, "lateness of heartbeats at 99.9 %, and the most, us")?;
+    for (name, text) in [("figures-domains.md", page), ("figures-domains.svg", plot)] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build");
+        let file = folder.join(name);
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn bar(figures: &Figures) -> Bar {
+    let us = |ns: u64| f64::from(u32::try_from(ns).unwrap_or(u32::MAX)) / 1000.0;
+    let (high, most) = figures.late.beat;
+    Bar {
+        name: figures.name.to_owned(),
+        parts: vec![us(high)],
+        ends: (us(high), us(most)),
+    }
+}

@@ -1,0 +1,130 @@
+//! A stock Linux on socket 0, in place of the hostile guest.
+
+use anyhow::Context;
+use poorwill_machine::domains::{DomainOnQemu, Domains};
+use poorwill_machine::paths::{Kernel, Tiny};
+use poorwill_machine::qmp::socket_folder;
+use poorwill_machine::size::Bytes;
+
+use super::Pair;
+use super::critical::{Critical, Seen, Together, Waker, found};
+use crate::Setup;
+
+/// A panic asks for a reboot at once, which ends the domain.
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1 quiet";
+
+/// What Linux does, by the parts of its run.
+pub const LINUX: [&str; 5] = [
+    "Linux boots",
+    "Linux idle",
+    "Linux floods",
+    "Linux sleeps",
+    "Linux panics",
+];
+
+/// A run beside Linux.
+#[derive(Clone, Copy, Debug)]
+pub struct BesideLinux {
+    /// The least frames of each part after the boot.
+    pub frames: usize,
+    /// Sleeps of the machine. The critical guest's timer ends them.
+    pub sleeps: usize,
+    /// Frames after each sleep. A sleep has two lines that Linux causes, and the firmware prints
+    /// eight such lines in a second: with more than four sleeps, at least 250 frames.
+    pub between: usize,
+    /// Milliseconds of a sleep.
+    pub sleep_ms: u32,
+    /// Microseconds that each heartbeat works.
+    pub load_us: u32,
+}
+
+impl BesideLinux {
+    /// Lets the critical guest run while Linux does each of [`LINUX`].
+    ///
+    /// # Errors
+    ///
+    /// A missing file, or one of them stops.
+    pub fn run(self, setup: &Setup) -> anyhow::Result<Seen> {
+        let mut together = self.power_on(setup)?;
+        let parts = [
+            Self::boot,
+            Self::idle,
+            Self::flood,
+            Self::sleep,
+            Self::panic,
+        ];
+        for (name, part) in LINUX.iter().zip(parts) {
+            part(self, &mut together).context(*name)?;
+            together.end_part()?;
+        }
+        together.finish()
+    }
+
+    fn power_on(self, setup: &Setup) -> anyhow::Result<Together> {
+        let critical = Critical {
+            waker: Waker::Timer(self.sleep_ms),
+            load_us: self.load_us,
+            is_traced: false,
+        };
+        let tiny = Tiny::find(Kernel::Stock)?;
+        let folder = socket_folder()?;
+        let linux = DomainOnQemu {
+            name: "side0".into(),
+            wake_order: 2,
+            kernel: Some(tiny.kernel),
+            initrd: Some(tiny.initrd),
+            append: COMMAND_LINE.into(),
+            ..DomainOnQemu::default()
+        };
+        let own = DomainOnQemu {
+            name: "side1".into(),
+            wake_order: 1,
+            critical: Some(found(&setup.critical)?.clone()),
+            trigger: Some(folder.path().join("trigger")),
+            wake_after_ms: critical.waker.after_ms(),
+            load_us: critical.load_us,
+            may_sleep: true,
+            ..DomainOnQemu::default()
+        };
+        let domains = Domains {
+            memory: Bytes::mib(256),
+            harts: 2,
+            domains: vec![linux, own],
+        };
+        let firmware = found(&setup.firmware)?;
+        let (machine, _) = domains.machine(found(&setup.qemu)?, firmware, folder.path())?;
+        Together::start(setup, Pair { machine, folder }, critical)
+    }
+
+    fn boot(self, together: &mut Together) -> anyhow::Result<()> {
+        together.has_said("Start it again")
+    }
+
+    fn idle(self, together: &mut Together) -> anyhow::Result<()> {
+        together.wait_for_frames(self.frames)
+    }
+
+    fn flood(self, together: &mut Together) -> anyhow::Result<()> {
+        together.type_line("yes \"$(seq -s ' ' 20)\" &")?;
+        together.wait_for_frames(self.frames)?;
+        together.type_line("kill $!; echo over=$?")?;
+        together.wait_for("over=0").map(drop)
+    }
+
+    fn sleep(self, together: &mut Together) -> anyhow::Result<()> {
+        for number in 0..self.sleeps {
+            together.type_line(&format!("echo mem > /sys/power/state; echo awake={number}"))?;
+            together.wait_for("park domain=side0")?;
+            together.sleep_and_wake()?;
+            together.wait_for(&format!("awake={number}"))?;
+            together.wait_for_frames(self.between)?;
+        }
+        Ok(())
+    }
+
+    fn panic(self, together: &mut Together) -> anyhow::Result<()> {
+        together.type_line("echo c > /proc/sysrq-trigger")?;
+        together.wait_for("domain side0 ends: its OS asks for a reboot")?;
+        together.wait_for_frames(self.frames)
+    }
+}
