@@ -1,5 +1,6 @@
 //! The domains of a machine's device tree, for people and as JSON.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,8 @@ const PMP_ENTRIES: usize = 16;
 /// The address at which QEMU loads the firmware.
 const FIRMWARE_AT: u64 = 0x8000_0000;
 
-/// Makes a machine with domains, with its trees in `folder`, and checks that they can be fenced.
+/// Makes a machine with domains and further `arguments` of QEMU, with its trees in `folder`. Checks
+/// that the domains can be fenced.
 ///
 /// # Errors
 ///
@@ -37,6 +39,7 @@ const FIRMWARE_AT: u64 = 0x8000_0000;
 pub(crate) fn checked_machine(
     domains: &Domains,
     qemu: &Qemu,
+    arguments: &[OsString],
     firmware: &Path,
     folder: &Path,
 ) -> anyhow::Result<OnQemu> {
@@ -52,7 +55,7 @@ pub(crate) fn checked_machine(
             });
         }
     }
-    let (machine, tree) = domains.machine(qemu, firmware, folder)?;
+    let (machine, tree) = domains.machine(qemu, arguments, firmware, folder)?;
     let verdict = Tree::read(&tree)?.check(Assumed {
         pmp_entries: Some(PMP_ENTRIES),
         firmware_at: FIRMWARE_AT,

@@ -114,6 +114,6 @@ fn a_machine_that_cannot_be_is_refused() {
     let demo = |more: &[&str]| world.run(&[&["demo", "domains"], more].concat());
     demo(&["--critical", "absent"]).refuses(1, &["cannot read critical guest absent"]);
     let sized = ["--critical", "firmware", "--memory", "300M"];
-    demo(&sized).refuses(1, &["must be a power of two"]);
+    demo(&sized).refuses(1, &["must be a multiple of 256 MiB"]);
     demo(&["--critical", "firmware", "--harts", "3"]).refuses(1, &["must be 1, 2 or 4"]);
 }

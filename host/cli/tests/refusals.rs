@@ -48,6 +48,10 @@ fn domains_that_cannot_be_described() {
         .refuses(1, &["machine.toml", "line 3", "unknown field `memry`"]);
     run("memory = \"1G\"\n[[domain]]\nname = \"a\"\nwake_order = 1\nkernel = \"k\"\n")
         .refuses(1, &["2 to 4 domains"]);
+    let of = |name: &str, rest: &str| format!("[[domain]]\nname = \"{name}\"\n{rest}\n");
+    let two = of("a", "wake_order = 1\nkernel = \"k\"\nharts = 3")
+        + &of("b", "wake_order = 2\nkernel = \"k\"");
+    run(&format!("memory = \"1G\"\n{two}")).refuses(1, &["domain a: `harts` is 3", "1, 2 or 4"]);
     world
         .run(&["run", "--domains", "absent.toml"])
         .refuses(1, &["absent.toml", "No such file"]);

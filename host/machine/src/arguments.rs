@@ -89,6 +89,11 @@ impl Machine {
     }
 }
 
+/// Returns whether arguments of QEMU name a device tree.
+pub(crate) fn has_tree(arguments: &[OsString]) -> bool {
+    (arguments.iter()).any(|word| word == "-dtb" || word == "--dtb")
+}
+
 #[derive(Default)]
 struct Arguments(Vec<OsString>);
 

@@ -40,7 +40,7 @@ pub use arguments::{Console, file_memory};
 pub use capture::Watcher;
 pub use cpu_time::CpuTime;
 pub use machine::{
-    Bus, DEBIAN_COMMAND_LINE, Disk, HostCache, Interrupts, Machine, TINY_COMMAND_LINE,
+    Bus, DEBIAN_COMMAND_LINE, Disk, HostCache, Interrupts, Machine, Socket, TINY_COMMAND_LINE,
 };
 pub use outcome::{Exit, Failed, StartError, WaitError};
 pub use power_supply::{Clock, ClockError, PowerSupply};

@@ -125,6 +125,15 @@ pub struct Machine {
     pub extra_arguments: Vec<OsString>,
 }
 
+/// A socket of a machine. It has interrupt controllers of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Socket {
+    /// Number of harts, at least 1.
+    pub harts: u32,
+    /// RAM in whole MiB.
+    pub memory: Bytes,
+}
+
 impl Machine {
     /// Two harts, 2 GiB, AIA, no disk and no kernel, with `firmware`.
     #[must_use]
@@ -161,19 +170,19 @@ impl Machine {
         self.extra_arguments.extend([option.into(), value.into()]);
     }
 
-    /// The same machine with this number of sockets, each with `harts` and `memory` of its own.
+    /// The same machine with these sockets, by their numbers. They follow each other in the harts'
+    /// IDs and in memory.
     #[must_use]
-    pub fn on_sockets(mut self, sockets: u32, harts: u32, memory: Bytes) -> Self {
-        self.harts = harts * sockets;
-        self.memory = Bytes(memory.0 * u64::from(sockets));
-        let all = self.harts;
-        self.add("-smp", format!("{all},sockets={sockets},cores={harts}"));
-        for socket in 0..sockets {
-            let (size, first) = (memory.in_mib(), harts * socket);
-            let cpus = format!("{first}-{}", first + harts - 1);
-            let backend = format!("memory-backend-ram,id=socket{socket},size={size}M");
+    pub fn on_sockets(mut self, sockets: impl IntoIterator<Item = Socket>) -> Self {
+        (self.harts, self.memory) = (0, Bytes(0));
+        for (number, Socket { harts, memory }) in sockets.into_iter().enumerate() {
+            let (first, size) = (self.harts, memory.in_mib());
+            self.harts += harts;
+            self.memory.0 += memory.0;
+            let backend = format!("memory-backend-ram,id=socket{number},size={size}M");
             self.add("-object", backend);
-            let node = format!("node,nodeid={socket},memdev=socket{socket},cpus={cpus}");
+            let cpus = format!("{first}-{}", self.harts - 1);
+            let node = format!("node,nodeid={number},memdev=socket{number},cpus={cpus}");
             self.add("-numa", node);
         }
         self

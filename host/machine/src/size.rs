@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, de};
 use thiserror::Error;
 
 /// A number of bytes, in QEMU's notation: `512M`, `2G` (powers of 1024).
@@ -64,6 +65,13 @@ impl FromStr for Bytes {
             .and_then(|count| count.checked_mul(1 << shift))
             .map(Bytes)
             .ok_or_else(|| SizeError::TooLarge(text.to_owned()))
+    }
+}
+
+impl<'d> Deserialize<'d> for Bytes {
+    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map_err(de::Error::custom)
     }
 }
 

@@ -8,6 +8,7 @@ use poorwill_plugin::cache::Geometry;
 use tempfile::TempDir;
 use thiserror::Error;
 
+use crate::arguments::has_tree;
 use crate::flash::{FlashError, make_loader};
 use crate::power_supply::{PowerSupply, SOURCE};
 use crate::psu::{Link, PsuError};
@@ -66,8 +67,7 @@ pub(crate) fn check(machine: &Machine, supply: &PowerSupply) -> Result<u32, Supp
     if machine.memory < LEAST_MEMORY {
         return Err(SupplyError::LittleMemory(machine.memory));
     }
-    let is_tree = |word: &OsString| word == "-dtb" || word == "--dtb";
-    if machine.extra_arguments.iter().any(is_tree) {
+    if has_tree(&machine.extra_arguments) {
         return Err(SupplyError::OwnTree);
     }
     let hold_up_us = supply.hold_up_us();

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::size::Bytes;
-use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, tree as of_qemu};
+use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, Socket, tree as of_qemu};
 use tempfile::TempDir;
 
 pub use critical::{Critical, Part, Seen, Together, Waker};
@@ -62,7 +62,11 @@ impl Pair {
 
     /// The sockets, an IOMMU, and the bus.
     fn new(firmware: &Path, bus: &Bus) -> anyhow::Result<Self> {
-        let machine = Machine::new(firmware).on_sockets(2, 2, Bytes::mib(128));
+        let socket = Socket {
+            harts: 2,
+            memory: Bytes::mib(128),
+        };
+        let machine = Machine::new(firmware).on_sockets([socket; 2]);
         let mut pair = Pair {
             machine,
             folder: socket_folder()?,

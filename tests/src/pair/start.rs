@@ -57,7 +57,7 @@ pub fn instructions_to_linux(setup: &Setup, left: Left) -> anyhow::Result<u64> {
         ],
     };
     let mut machine = match left {
-        Left::Domains => domains.machine(qemu, firmware, folder.path())?.0,
+        Left::Domains => domains.machine(qemu, &[], firmware, folder.path())?.0,
         Left::Linux => domains.board(firmware),
     };
     if left == Left::Linux {

@@ -84,7 +84,7 @@ struct Cut {
 Exit status: 0 no frame was lost and all contents survived, 1 failed (the console log is kept), 2
 wrong usage.")]
 struct Domains {
-    /// RAM of each domain, a power of two
+    /// RAM of each domain, a multiple of 256M
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     memory: Bytes,
     /// Number of sleeps

@@ -5,29 +5,32 @@
 //! first bus, since their wired interrupts must be its own.
 
 mod functions;
+pub mod partition;
 mod trees;
 
 pub use functions::critical_devices;
 
+use std::ffi::OsString;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use thiserror::Error;
 
+use crate::arguments::has_tree;
 use crate::qemu::RECOMMENDED;
 use crate::size::Bytes;
 use crate::tree::{self, TreeError};
-use crate::{Machine, Qemu, Version};
+use crate::{Machine, Qemu, Socket, Version};
 
 /// The description of a machine with domains.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Domains {
-    /// RAM of each domain: a power of two, 256 MiB to 2 GiB.
-    #[serde(deserialize_with = "size")]
+    /// RAM of each domain that names none.
     pub memory: Bytes,
-    /// Harts of each domain.
+    /// Harts of each domain that names none.
     #[serde(default = "two")]
     pub harts: u32,
     /// The domains, by their sockets.
@@ -43,6 +46,10 @@ pub struct DomainOnQemu {
     pub name: String,
     /// Its place in the order of waking; the lowest wakes first.
     pub wake_order: u32,
+    /// RAM: a multiple of 256 MiB, at most 2 GiB.
+    pub memory: Option<Bytes>,
+    /// Harts: 1, 2 or 4.
+    pub harts: Option<u32>,
     /// A Linux `Image`.
     pub kernel: Option<PathBuf>,
     /// Linux's initial RAM file system.
@@ -88,10 +95,10 @@ pub enum DomainsError {
     },
     #[error("a machine has 2 to {max} domains here, and {0} are named", max = MAX_DOMAINS)]
     Count(usize),
-    #[error("`memory` is {0}; it must be a power of two from 256 MiB to 2 GiB")]
-    Memory(Bytes),
-    #[error("`harts` is {0}; it must be 1, 2 or 4")]
-    Harts(u32),
+    #[error("domain {0}: `memory` is {1}; it must be a multiple of 256 MiB, at most 2 GiB")]
+    Memory(String, Bytes),
+    #[error("domain {0}: `harts` is {1}; it must be 1, 2 or 4")]
+    Harts(String, u32),
     #[error("domain {0:?}: a name has letters, digits and dashes, and begins with a letter")]
     Name(String),
     #[error("domain {0}: give it either `kernel` or `critical`")]
@@ -110,6 +117,8 @@ pub enum DomainsError {
     OldQemu(Version),
     #[error("domain {name}: {file} does not fit into the domain's memory", file = .file.display())]
     TooLarge { name: String, file: PathBuf },
+    #[error("QEMU's `-dtb` is not allowed: a machine with domains has trees of its own")]
+    OwnTree,
     #[error(transparent)]
     Tree(#[from] TreeError),
 }
@@ -125,17 +134,17 @@ const PROGRAM: u64 = 0x20_0000;
 const TREE: u64 = 0x7f0_0000;
 const INITRD: u64 = 0x800_0000;
 
-/// Bytes at the end of a domain's memory where QEMU may place the machine's tree: below the end of
-/// RAM, or below 3 GiB.
+/// The unit of a domain's memory, and the most of it.
+const MEMORY_UNIT: Bytes = Bytes::mib(256);
+const MOST_MEMORY: Bytes = Bytes::gib(2);
+
+/// Bytes where QEMU places the machine's tree: before the end of RAM or before 3 GiB, whichever is
+/// lower.
 const MACHINE_TREE: u64 = 2 << 20;
+const MACHINE_TREE_BELOW: u64 = 3 << 30;
 
 fn two() -> u32 {
     2
-}
-
-fn size<'d, D: Deserializer<'d>>(from: D) -> Result<Bytes, D::Error> {
-    let text = String::deserialize(from)?;
-    text.parse().map_err(serde::de::Error::custom)
 }
 
 impl Domains {
@@ -175,15 +184,15 @@ impl Domains {
         if !(2..=MAX_DOMAINS).contains(&count) {
             return Err(DomainsError::Count(count));
         }
-        let Bytes(bytes) = self.memory;
-        if !bytes.is_power_of_two() || !(Bytes::mib(256)..=Bytes::gib(2)).contains(&self.memory) {
-            return Err(DomainsError::Memory(self.memory));
-        }
-        if ![1, 2, 4].contains(&self.harts) {
-            return Err(DomainsError::Harts(self.harts));
-        }
-        for (socket, domain) in self.domains.iter().enumerate() {
-            domain.check(socket + 1 == count)?;
+        for (place, domain) in self.domains.iter().enumerate() {
+            domain.check(place + 1 == count)?;
+            let Socket { harts, memory } = self.socket(domain);
+            if memory.0 == 0 || memory.0 % MEMORY_UNIT.0 != 0 || memory > MOST_MEMORY {
+                return Err(DomainsError::Memory(domain.name.clone(), memory));
+            }
+            if ![1, 2, 4].contains(&harts) {
+                return Err(DomainsError::Harts(domain.name.clone(), harts));
+            }
         }
         let names = self.domains.iter().map(|domain| &domain.name);
         unique("name", names)?;
@@ -196,7 +205,8 @@ impl Domains {
         }
     }
 
-    /// Makes the machine, and its device trees in `folder`. The first one is the firmware's.
+    /// Makes the machine with further `arguments` of QEMU, and its device trees in `folder`. Returns
+    /// the firmware's tree, too.
     ///
     /// # Errors
     ///
@@ -204,6 +214,7 @@ impl Domains {
     pub fn machine(
         &self,
         qemu: &Qemu,
+        arguments: &[OsString],
         firmware: &Path,
         folder: &Path,
     ) -> Result<(Machine, PathBuf), DomainsError> {
@@ -211,7 +222,11 @@ impl Domains {
         if qemu.version < RECOMMENDED {
             return Err(DomainsError::OldQemu(qemu.version));
         }
+        if has_tree(arguments) {
+            return Err(DomainsError::OwnTree);
+        }
         let mut machine = self.board(firmware);
+        machine.extra_arguments.extend_from_slice(arguments);
         let of_machine = folder.join("machine.dtb");
         let plain = tree::of_machine(&machine, qemu, &of_machine)?;
         tree::write_with(&plain, &trees::of_machine(self), &of_machine)?;
@@ -245,9 +260,8 @@ impl Domains {
     /// The machine without what is loaded into its memory: neither domains nor an OS.
     #[must_use]
     pub fn board(&self, firmware: &Path) -> Machine {
-        let sockets = number(self.domains.len());
-        let machine = Machine::new(firmware);
-        let mut machine = machine.on_sockets(sockets, self.harts, self.memory);
+        let sockets = self.domains.iter().map(|domain| self.socket(domain));
+        let mut machine = Machine::new(firmware).on_sockets(sockets);
         machine.add("-machine", "iommu-sys=on");
         for (socket, domain) in self.domains.iter().enumerate() {
             for (option, value) in functions::arguments(socket, domain) {
@@ -260,43 +274,65 @@ impl Domains {
     /// Loads a domain's files into its memory.
     fn load(&self, machine: &mut Machine, socket: usize, tree: &Path) -> Result<(), DomainsError> {
         let domain = &self.domains[socket];
+        let memory = self.memory_of(socket);
         let program = domain.kernel.as_ref().or(domain.critical.as_ref());
         let files = [
-            (program.map(PathBuf::as_path), PROGRAM, TREE - PROGRAM),
-            (Some(tree), TREE, INITRD - TREE),
-            (
-                domain.initrd.as_deref(),
-                INITRD,
-                self.memory.0 - MACHINE_TREE - INITRD,
-            ),
+            (program.map(PathBuf::as_path), PROGRAM, TREE),
+            (Some(tree), TREE, INITRD),
+            (domain.initrd.as_deref(), INITRD, self.end_of_room(socket)),
         ];
-        for (file, offset, room) in files {
+        for (file, offset, end) in files {
             let Some(file) = file else { continue };
-            if bytes_of(file)? > room {
+            if bytes_of(file)? > end - offset {
                 return Err(DomainsError::TooLarge {
                     name: domain.name.clone(),
                     file: file.to_owned(),
                 });
             }
-            let (file, address) = (quoted(file), self.memory_of(socket) + offset);
+            let (file, address) = (quoted(file), memory.start + offset);
             let value = format!("loader,file={file},addr={address:#x},force-raw=on");
             machine.add("-device", value);
         }
         Ok(())
     }
 
-    /// First address of a domain's memory.
-    fn memory_of(&self, socket: usize) -> u64 {
-        RAM + self.memory.0 * socket as u64
+    /// Offset in a domain's memory before which its files have room.
+    fn end_of_room(&self, socket: usize) -> u64 {
+        let memory = self.memory_of(socket);
+        let end_of_ram = self.memory_of(self.domains.len()).start;
+        let tree = end_of_ram.min(MACHINE_TREE_BELOW) - MACHINE_TREE;
+        let end = if memory.contains(&tree) {
+            tree
+        } else {
+            memory.end
+        };
+        end - memory.start
     }
 
-    fn first_hart(&self, socket: usize) -> u32 {
-        self.harts * number(socket)
+    /// The harts and the memory of a domain.
+    fn socket(&self, domain: &DomainOnQemu) -> Socket {
+        Socket {
+            harts: domain.harts.unwrap_or(self.harts),
+            memory: domain.memory.unwrap_or(self.memory),
+        }
     }
 
-    fn harts_of(&self, socket: usize) -> std::ops::Range<u32> {
-        let first = self.first_hart(socket);
-        first..first + self.harts
+    /// Addresses of a domain's memory. Past the last socket they are empty.
+    fn memory_of(&self, socket: usize) -> Range<u64> {
+        let before = self.domains.iter().take(socket);
+        let start = RAM
+            + before
+                .map(|domain| self.socket(domain).memory.0)
+                .sum::<u64>();
+        let own = self.domains.get(socket);
+        start..start + own.map_or(0, |domain| self.socket(domain).memory.0)
+    }
+
+    /// IDs of a domain's harts.
+    fn harts_of(&self, socket: usize) -> Range<u32> {
+        let before = self.domains[..socket].iter();
+        let first = before.map(|domain| self.socket(domain).harts).sum();
+        first..first + self.socket(&self.domains[socket]).harts
     }
 }
 

@@ -28,14 +28,18 @@ fn a_description_is_read() {
     let domains = parsed(TWO).unwrap();
     assert_eq!(domains.memory, Bytes::gib(1));
     assert_eq!(domains.harts, 2);
-    assert_eq!(domains.memory_of(1), 0xc000_0000);
+    assert_eq!(domains.memory_of(1), 0xc000_0000..0x1_0000_0000);
     assert!(domains.domains[1].may_sleep && !domains.domains[0].may_sleep);
 }
 
 #[test]
 fn faults_are_named() {
     for (from, to, expected) in [
-        ("memory = \"1G\"", "memory = \"3G\"", "power of two"),
+        (
+            "memory = \"1G\"",
+            "memory = \"3G\"",
+            "domain linux: `memory` is",
+        ),
         ("memory = \"1G\"", "memory = \"lots\"", "is not a size"),
         ("wake_order = 2", "wake-order = 2", "unknown field"),
         ("kernel = \"Image\"", "", "either `kernel` or `critical`"),
@@ -49,6 +53,16 @@ fn faults_are_named() {
             "memory = \"1G\"",
             "memory = \"1G\"\nharts = 3",
             "must be 1, 2 or 4",
+        ),
+        (
+            "may_sleep = true",
+            "may_sleep = true\nmemory = \"384M\"",
+            "domain critical: `memory` is 384.00 MiB; it must be a multiple of 256 MiB",
+        ),
+        (
+            "may_sleep = true",
+            "may_sleep = true\nharts = 0",
+            "domain critical: `harts` is 0",
         ),
         ("name = \"linux\"", "name = \"critical\"", "name = critical"),
         ("wake_order = 2", "wake_order = 1", "wake_order = 1; change"),
@@ -81,8 +95,75 @@ fn an_old_qemu_is_refused() {
     };
     let made = parsed(TWO)
         .unwrap()
-        .machine(&qemu, "fw".as_ref(), "".as_ref());
+        .machine(&qemu, &[], "fw".as_ref(), "".as_ref());
     assert!(made.unwrap_err().to_string().contains("QEMU 9.2 lacks"));
+}
+
+#[test]
+fn an_own_tree_is_refused() {
+    let qemu = Qemu {
+        program: "qemu".into(),
+        version: RECOMMENDED,
+    };
+    let arguments = ["-dtb".into(), "mine.dtb".into()];
+    let made = parsed(TWO)
+        .unwrap()
+        .machine(&qemu, &arguments, "fw".as_ref(), "".as_ref());
+    assert!(
+        made.unwrap_err()
+            .to_string()
+            .contains("`-dtb` is not allowed")
+    );
+}
+
+#[test]
+fn domains_have_harts_and_memory_of_their_own() {
+    let text = TWO.replace("memory = \"1G\"", "memory = \"512M\"\nharts = 4");
+    let text = text.replace(
+        "may_sleep = true",
+        "may_sleep = true\nharts = 1\nmemory = \"1G\"",
+    );
+    let domains = parsed(&text).unwrap();
+    assert_eq!([0, 1].map(|socket| domains.harts_of(socket)), [0..4, 4..5]);
+    let memory = [0x8000_0000..0xa000_0000, 0xa000_0000..0xe000_0000];
+    assert_eq!([0, 1].map(|socket| domains.memory_of(socket)), memory);
+    let machine = domains.board("fw".as_ref());
+    assert_eq!((machine.harts, machine.memory), (5, Bytes::mib(1536)));
+    for argument in [
+        "memory-backend-ram,id=socket1,size=1024M",
+        "node,nodeid=0,memdev=socket0,cpus=0-3",
+        "node,nodeid=1,memdev=socket1,cpus=4-4",
+    ] {
+        let is_there = machine.extra_arguments.iter().any(|one| one == argument);
+        assert!(is_there, "{argument}: {:?}", machine.extra_arguments);
+    }
+    let tree = trees::of_machine(&domains);
+    for node in [
+        "riscv,hart-index-bits = <0>; reg = <0 0x29000000 0 0x1000>",
+        "cpu@4 { opensbi-domain = <&domain1>; }",
+        "base = <0x0 0xa0000000>; order = <29>",
+        "base = <0x0 0xc0000000>; order = <29>",
+    ] {
+        assert!(tree.contains(node), "{node}: {tree}");
+    }
+}
+
+#[test]
+fn an_initrd_ends_before_the_machines_tree() {
+    let ends = |text: &str| {
+        let domains = parsed(text).unwrap();
+        [0, 1].map(|socket| domains.end_of_room(socket))
+    };
+    // The tree is before 3 GiB: at the end of the first domain's memory, or amid it.
+    assert_eq!(ends(TWO), [0x3fe0_0000, 0x4000_0000]);
+    assert_eq!(
+        ends(&TWO.replace("\"1G\"", "\"1280M\"")),
+        [0x3fe0_0000, 0x5000_0000]
+    );
+    assert_eq!(
+        ends(&TWO.replace("\"1G\"", "\"256M\"")),
+        [0x1000_0000, 0xfe0_0000]
+    );
 }
 
 #[test]

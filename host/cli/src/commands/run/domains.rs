@@ -1,5 +1,6 @@
 //! `poorwill run --domains`: a machine with domains on the terminal.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,8 +12,12 @@ use poorwill_machine::{Qemu, interactive};
 
 use crate::domains::checked_machine;
 
-/// Runs the machine that `file` describes.
-pub(super) fn run(file: &Path, firmware: &Path) -> anyhow::Result<ExitCode> {
+/// Runs the machine that `file` describes, with further `arguments` of QEMU.
+pub(super) fn run(
+    file: &Path,
+    arguments: &[OsString],
+    firmware: &Path,
+) -> anyhow::Result<ExitCode> {
     let domains = Domains::read(file)?;
     let qemu = Qemu::find()?;
     for (_, _, disk) in domains.disks() {
@@ -20,7 +25,7 @@ pub(super) fn run(file: &Path, firmware: &Path) -> anyhow::Result<ExitCode> {
         check_unused(disk)?;
     }
     let folder = socket_folder()?;
-    let machine = checked_machine(&domains, &qemu, firmware, folder.path())?;
+    let machine = checked_machine(&domains, &qemu, arguments, firmware, folder.path())?;
     let status = interactive::run(&machine, &qemu).context("QEMU cannot be started")?;
     if !status.success() {
         bail!("QEMU failed ({status}): see its message above");

@@ -41,6 +41,7 @@ Examples:
   poorwill run --kernel u-boot.bin --disk machine.disk
   poorwill run -- -nic user,model=virtio-net-pci   with network
   poorwill run --domains machine.toml              a machine with domains
+  poorwill run --domains machine.toml -- -s        the same, for a debugger
   poorwill run --tiny --cut --ram machine.ram      with persistent memory; in another terminal:
   poorwill psu fail machine.ram                    let its power fail
 
@@ -51,7 +52,7 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with_all = ["kernel", "initrd", "interrupts"])]
     tiny: bool,
     /// Run the machine with domains that this file describes (docs/domains.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["tiny", "disk", "flash", "extra_disk", "kernel", "initrd", "append", "memory", "harts", "interrupts", "cut", "qemu_arguments"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tiny", "disk", "flash", "extra_disk", "kernel", "initrd", "append", "memory", "harts", "interrupts", "cut"])]
     domains: Option<PathBuf>,
     /// Disk with the partitions `root` and `sleep`: a raw file or a block device [default: your own
     /// machine's]
@@ -95,7 +96,7 @@ impl Run {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         if let Some(file) = &self.domains {
             let firmware = self.firmware.clone().map_or_else(paths::firmware, Ok)?;
-            return domains::run(file, &firmware);
+            return domains::run(file, &self.qemu_arguments, &firmware);
         }
         let qemu = Qemu::find()?;
         let machine = self.machine()?;

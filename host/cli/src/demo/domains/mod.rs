@@ -142,7 +142,7 @@ fn machine(
         harts: options.harts,
         domains: vec![linux, critical],
     };
-    let mut machine = checked_machine(&domains, qemu, &options.firmware, &options.folder)?;
+    let mut machine = checked_machine(&domains, qemu, &[], &options.firmware, &options.folder)?;
     machine.add("-msg", "timestamp=on");
     machine.add("-trace", WRITES);
     machine.add("-D", trace);
