@@ -12,8 +12,8 @@ const ALONE: &str = bridge_and!("<0x00010800 0 0 0 0>");
 
 /// One S-level IMSIC node for both sockets, as in QEMU's tree.
 const JOINT_IMSIC: &str = "/ { soc { /delete-node/ interrupt-controller@29000000;
-    interrupt-controller@d008000 { msi-parent = <&os0>; }; }; };
-    &os0 { reg = <0 0x28000000 0 0x2000>, <0 0x29000000 0 0x2000>;
+    interrupt-controller@d008000 { msi-parent = <&imsic0>; }; }; };
+    &imsic0 { reg = <0 0x28000000 0 0x2000>, <0 0x29000000 0 0x2000>;
         riscv,group-index-bits = <1>; riscv,group-index-shift = <24>;
         interrupts-extended = <&{/cpus/cpu@0/interrupt-controller} 9>,
             <&{/cpus/cpu@1/interrupt-controller} 9>, <&{/cpus/cpu@2/interrupt-controller} 9>,

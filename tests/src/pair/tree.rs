@@ -1,16 +1,28 @@
 //! The machine's device tree: sockets apart, and a domain on each.
 
+use poorwill_machine::domains::partition::{
+    OnSocket, Region, aplic, files, partition as of_domains,
+};
+
+pub(crate) use poorwill_machine::domains::partition::UART;
+
 /// The memory of each socket: 128 MiB, of which its domain has the first half.
 pub(crate) const MEMORY: [u64; 2] = [0x8000_0000, 0x8800_0000];
+const MEMORY_BYTES: u64 = 64 << 20;
 /// A domain's program, and its orders, by their offsets in its memory.
 pub(crate) const PROGRAM: u64 = 0x20_0000;
 pub(crate) const ORDERS: u64 = 0x100_0000;
 
 /// The S-level APLIC of each socket.
-pub(crate) const APLICS: [u64; 2] = [0xd00_0000, 0xd00_8000];
+pub(crate) const APLICS: [u64; 2] = [aplic(0), aplic(1)];
 /// The S-level IMSIC files of each socket, two pages.
-pub(crate) const FILES: [u64; 2] = [0x2800_0000, 0x2900_0000];
-pub(crate) const UART: u64 = 0x1000_0000;
+pub(crate) const FILES: [u64; 2] = [files(0), files(1)];
+
+/// The firmware's part of the first domain's memory, and the console.
+const CONSOLE_REGIONS: &[Region] = &[
+    Region::closed("firmware", MEMORY[0], PROGRAM),
+    Region::registers("uart", UART, 0x1000),
+];
 
 /// The attacker's PCI function `edu`, in slot 1 below a bridge in slot 1; its configuration space.
 pub(crate) const DEVICE: u64 = 0x5000_0000;
@@ -24,10 +36,14 @@ pub(crate) const CARD: u64 = 0x4000_0000;
 pub(crate) const CARD_CONFIGURATION: u64 = 0x3001_8000;
 /// The source of its INTx at each socket's APLIC: PCI's wires go to the last socket alone.
 pub(crate) const CARD_SOURCES: [u64; 2] = [0, 35];
+const CARD_REGIONS: &[Region] = &[Region::registers("card", CARD, 1 << 20)];
 const CARD_FUNCTION: &str = "poorwill,functions = <0x02001810 0 0x40000000 0 0x100000>;";
 
-/// Regions of the bus below the bridge, for the attacker.
-const BUS_REGIONS: &str = ", <&bus 0x1b>, <&window 0x1b>";
+/// The bus below the bridge, for the attacker.
+const BUS_REGIONS: &[Region] = &[
+    Region::registers("bus", 0x3010_0000, 1 << 20),
+    Region::registers("window", DEVICE, 1 << 28),
+];
 
 /// PCI devices, and the attacker's entries of `poorwill,functions`.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +92,7 @@ pub const DISK_BUS: Bus = Bus {
 };
 
 /// The page with the critical guest's BARs, and its functions (guest/critical/critical.dts).
-const CRITICAL: u64 = 0x300_1000;
+const CRITICAL_REGIONS: &[Region] = &[Region::registers("can", 0x300_1000, 0x1000)];
 const CRITICAL_FUNCTIONS: &str = "poorwill,functions =
     <0x01002010 0 0x1000 0 0x80>, <0x01002014 0 0x1080 0 0x80>, <0x01002018 0 0x1100 0 0x8>,
     <0x01002810 0 0x1108 0 0x8>;";
@@ -85,83 +101,33 @@ const CRITICAL_FUNCTIONS: &str = "poorwill,functions =
 /// the other one the card. With `is_critical` the domain on socket 1 has the critical guest's
 /// functions in place of these, and wakes first.
 pub(crate) fn partition(attacker: Option<usize>, bus: &Bus, is_critical: bool) -> String {
-    let regions = region("uart", UART, 12, "mmio;")
-        + &region("firmware", MEMORY[0], 21, "")
-        + &region("bus", 0x3010_0000, 20, "mmio;")
-        + &region("window", DEVICE, 28, "mmio;")
-        + &region("card", CARD, 20, "mmio;")
-        + &region("can", CRITICAL, 12, "mmio;");
-    let domains = [
-        (", <&uart 0x1b>, <&firmware 0>", ""),
-        ("", "system-suspend-allowed;"),
-    ];
-    let domains = domains.into_iter().enumerate();
-    let domains = domains.map(|(index, (regions, rights))| {
-        let (bus, functions) = match attacker {
-            _ if is_critical && index == 1 => (", <&can 0x1b>", CRITICAL_FUNCTIONS.to_owned()),
-            None => ("", String::new()),
-            Some(attacker) if attacker == index => (
+    let domains = [(0, 0..2), (1, 2..4)].map(|(socket, harts)| {
+        let (regions, functions) = match attacker {
+            _ if is_critical && socket == 1 => (CRITICAL_REGIONS, CRITICAL_FUNCTIONS.to_owned()),
+            None => (&[][..], String::new()),
+            Some(attacker) if attacker == socket => (
                 BUS_REGIONS,
                 format!("poorwill,functions = {};", bus.functions),
             ),
-            Some(_) => (", <&card 0x1b>", CARD_FUNCTION.to_owned()),
+            Some(_) => (CARD_REGIONS, CARD_FUNCTION.to_owned()),
         };
-        let order = if is_critical { 1 - index } else { index };
-        domain(
-            index,
-            &format!("{regions}{bus}"),
-            &format!("poorwill,wake-order = <{order}>; {rights} {functions}"),
-        )
+        let (own_regions, right) = match socket {
+            0 => (CONSOLE_REGIONS, ""),
+            _ => (&[][..], "system-suspend-allowed;"),
+        };
+        let memory = Region::memory(MEMORY[socket], MEMORY_BYTES);
+        let order = if is_critical { 1 - socket } else { socket };
+        OnSocket {
+            name: format!("side{socket}"),
+            socket,
+            harts,
+            regions: memory
+                .chain(own_regions.iter().chain(regions).copied())
+                .collect(),
+            entry: MEMORY[socket] + PROGRAM,
+            argument: MEMORY[socket] + ORDERS,
+            properties: format!("poorwill,wake-order = <{order}>; {right} {functions}"),
+        }
     });
-    let harts =
-        (0..4).map(|hart| format!("cpu@{hart} {{ opensbi-domain = <&side{}>; }};", hart / 2));
-    format!(
-        "/ {{ chosen {{ opensbi-domains {{ compatible = \"opensbi,domain,config\";\n{regions}{}}}; }};\n\
-         cpus {{ {} }}; soc {{ /delete-node/ interrupt-controller@28000000; }};\n\
-         }};\n/ {{ soc {{\n{}{} }}; }};\n",
-        domains.collect::<String>(),
-        harts.collect::<String>(),
-        controllers(0),
-        controllers(1),
-    )
-}
-
-/// The S-level IMSIC node of a socket, and its APLIC's parent. OpenSBI takes one node at the
-/// machine level only, so that one stays QEMU's.
-fn controllers(socket: usize) -> String {
-    let (first, second) = (2 * socket, 2 * socket + 1);
-    let (files, aplic) = (FILES[socket], APLICS[socket]);
-    format!(
-        "os{socket}: interrupt-controller@{files:x} {{ compatible = \"riscv,imsics\"; \
-         interrupt-controller; #interrupt-cells = <0>; msi-controller; \
-         riscv,num-ids = <255>; riscv,hart-index-bits = <1>; reg = <0 {files:#x} 0 0x2000>; \
-         interrupts-extended = <&{{/cpus/cpu@{first}/interrupt-controller}} 9>, \
-         <&{{/cpus/cpu@{second}/interrupt-controller}} 9>; }};\n\
-         interrupt-controller@{aplic:x} {{ msi-parent = <&os{socket}>; }};\n"
-    )
-}
-
-fn region(name: &str, address: u64, order: u32, kind: &str) -> String {
-    format!(
-        "{name}: {name} {{ compatible = \"opensbi,domain,memregion\"; \
-         base = <0 {address:#x}>; order = <{order}>; {kind} }};\n"
-    )
-}
-
-/// The domain of a socket, with `regions` beside its own.
-fn domain(socket: usize, regions: &str, properties: &str) -> String {
-    let (memory, hart) = (MEMORY[socket], 2 * socket);
-    region(&format!("ram{socket}"), memory, 26, "")
-        + &region(&format!("aplic{socket}"), APLICS[socket], 15, "mmio;")
-        + &region(&format!("files{socket}"), FILES[socket], 13, "mmio;")
-        + &format!(
-            "side{socket}: side{socket} {{ compatible = \"opensbi,domain,instance\"; \
-             possible-harts = <&{{/cpus/cpu@{hart}}}>, <&{{/cpus/cpu@{}}}>; \
-             regions = <&ram{socket} 0x3f>, <&aplic{socket} 0x1b>, <&files{socket} 0x1b>{regions}; \
-             boot-hart = <&{{/cpus/cpu@{hart}}}>; next-mode = <1>; \
-             next-addr = <0 {:#x}>; next-arg1 = <0 {:#x}>; {properties} }};\n",
-            hart + 1,
-            memory + PROGRAM,
-            memory + ORDERS,
-        )
+    of_domains(&domains)
 }
