@@ -92,7 +92,7 @@ impl BesideLinux {
             domains: vec![linux, own],
         };
         let firmware = found(&setup.firmware)?;
-        let (machine, _) = domains.machine(found(&setup.qemu)?, firmware, folder.path())?;
+        let (machine, _) = domains.machine(found(&setup.qemu)?, &[], firmware, folder.path())?;
         Together::start(setup, Pair { machine, folder }, critical)
     }
 

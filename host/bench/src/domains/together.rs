@@ -79,7 +79,7 @@ fn machine(setting: &Setting<'_>, folder: &Path, trigger: &Path) -> anyhow::Resu
         domains: vec![linux, critical],
     };
     Ok(domains
-        .machine(&setting.qemu, &setting.options.firmware, folder)?
+        .machine(&setting.qemu, &[], &setting.options.firmware, folder)?
         .0)
 }
 
