@@ -71,6 +71,9 @@ const RECORDS: usize = 16;
 /// Refused accesses of each domain, and then of devices without one.
 static REFUSED: [AtomicU32; MAX_DOMAINS + 1] = [const { AtomicU32::new(0) }; MAX_DOMAINS + 1];
 
+/// Looks that found an IOMMU without access to its queue.
+static FAILED: AtomicU32 = AtomicU32::new(0);
+
 /// Bytes for the IOMMUs' tables and queues.
 pub(super) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
     let with_functions = || (partition.domains.iter()).filter(|node| !node.functions.is_empty());
@@ -255,17 +258,16 @@ pub(crate) fn look_for_faults(caller: &LiveDomain) {
         return;
     };
     let mut faults = ArrayVec::<(Option<usize>, Fault), RECORDS>::new();
-    let mut overflows = None;
+    let (mut overflows, mut has_failed) = (None, false);
     for index in 0..fences.iommus.len() {
         let room = faults.remaining_capacity() as u32;
         let mut found = ArrayVec::<Fault, RECORDS>::new();
         let iommu = &mut fences.iommus[index];
-        if iommu
-            .drain_faults(room, |fault| found.push(fault))
-            .has_overflowed
-        {
+        let drained = iommu.drain_faults(room, |fault| found.push(fault));
+        if drained.has_overflowed {
             overflows = Some(iommu.overflows());
         }
+        has_failed |= drained.has_failed;
         faults.extend((found.into_iter()).map(|fault| (fences.owner(fault.device), fault)));
     }
     // A line may take long: no domain waits for the lock meanwhile.
@@ -276,17 +278,25 @@ pub(crate) fn look_for_faults(caller: &LiveDomain) {
             "refused DMA: records were lost, as the IOMMU's queue was full; number {count}"
         ));
     }
+    if has_failed && count_one(&FAILED).is_power_of_two() {
+        caller.say(format_args!(
+            "refused DMA: records were lost, as the IOMMU could not write them"
+        ));
+    }
     for (owner, fault) in faults {
         report(caller, owner, &fault);
     }
 }
 
+/// Counts one more; returns the number.
+fn count_one(counter: &AtomicU32) -> u32 {
+    (counter.fetch_add(1, Ordering::Relaxed)).saturating_add(1)
+}
+
 /// Reports the first refused access of a domain, the second, the fourth, and so on, among the lines
 /// that the caller causes.
 fn report(caller: &LiveDomain, owner: Option<usize>, fault: &Fault) {
-    let count = REFUSED[owner.unwrap_or(MAX_DOMAINS)]
-        .fetch_add(1, Ordering::Relaxed)
-        .saturating_add(1);
+    let count = count_one(&REFUSED[owner.unwrap_or(MAX_DOMAINS)]);
     if !count.is_power_of_two() {
         return;
     }
