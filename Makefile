@@ -77,7 +77,7 @@ figures-domains: setup fetch build guest critical hostile plugin ## Measure the 
 WAKES ?= 200
 
 .PHONY: soak-domains
-soak-domains: setup fetch build guest critical hostile plugin ## Wake each machine with domains WAKES=1000 times, and end its Linux ten times in each way (about an hour)
+soak-domains: setup fetch build guest critical hostile plugin ## Wake each machine with domains WAKES=1000 times, and end its Linux ten times in each way (about 80 minutes)
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(if $(filter command line,$(origin WAKES)),$(WAKES),1000) $(CARGO) test --locked --quiet --release -p poorwill-tests --test together --test partition
 
 .PHONY: soak-snapshot

@@ -1,14 +1,14 @@
 //! `cargo test -p poorwill-tests --test together`: the critical guest as a domain beside a hostile
 //! one, in the fair time base. Both sleep and wake with the machine; then the hostile one does each
 //! thing that it can. A stock Linux follows in its place. `POORWILL_WAKES=100` is another number of
-//! sleeps.
+//! sleeps, and lets Linux end ten times in each way.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use poorwill_tests::pair::{
-    BesideLinux, Critical, Entries, LINUX, Late, Left, NEVER, Role, Seen, Together, Wake, Waker,
-    instructions_to_linux, wakes,
+    BesideLinux, Critical, ENDS, End, Entries, LINUX, Late, Left, NEVER, Role, Seen, Together,
+    Wake, Waker, instructions_to_linux, wakes,
 };
 use poorwill_tests::{Setup, frames, suite};
 
@@ -45,6 +45,9 @@ const ROLES: [(Role, Option<&str>); 5] = [
     (Role::Reset, Some("poorwill: domain side0 ends: ")),
 ];
 
+/// Ends of Linux of each kind, if `POORWILL_WAKES` asks for a long run.
+const LONG_ENDS: usize = 10;
+
 /// The run beside Linux.
 const LINUX_RUN: BesideLinux = BesideLinux {
     frames: BESIDE,
@@ -62,7 +65,9 @@ fn run_all() -> anyhow::Result<()> {
     let setup = Setup::find();
     let number = std::env::var("POORWILL_WAKES").ok();
     let number = number.map(|text| text.parse().context("POORWILL_WAKES is no number"));
-    let sleeps = number.transpose()?.unwrap_or(SLEEPS);
+    let number = number.transpose()?;
+    let ends = number.map_or(0, |_| LONG_ENDS);
+    let sleeps = number.unwrap_or(SLEEPS);
     start(&setup)?;
     for waker in [Waker::Serial, Waker::Timer(5)] {
         let mut done = 0;
@@ -76,7 +81,14 @@ fn run_all() -> anyhow::Result<()> {
     for (role, line) in ROLES {
         beside(&setup, role, line).with_context(|| format!("beside {role:?}"))?;
     }
-    beside_linux(&setup).context("beside Linux")
+    beside_linux(&setup).context("beside Linux")?;
+    for end in ENDS {
+        for number in 1..=ends {
+            linux_ends(&setup, end).with_context(|| format!("{end}, the {number}. time"))?;
+        }
+        println!("test together, {end}, {ends} times ... ok");
+    }
+    Ok(())
 }
 
 /// Compares the starts of a machine with and without domains.
@@ -101,7 +113,7 @@ fn sleep(setup: &Setup, waker: Waker, sleeps: usize) -> anyhow::Result<()> {
     let mut together = Together::power_on(setup, Role::Park(NEVER), critical)?;
     for _ in 0..sleeps {
         together.wait_for_frames(BETWEEN)?;
-        together.sleep_and_wake()?;
+        together.sleep_and_wake("side0")?;
     }
     together.wait_for_frames(BETWEEN)?;
     let seen = together.finish()?;
@@ -174,6 +186,17 @@ fn beside_linux(setup: &Setup) -> anyhow::Result<()> {
     let most = most.context("no wake")?;
     println!("together: beside Linux, at most {most} instructions to a frame");
     ensure!(most <= MOST_TO_FRAME, "at most {MOST_TO_FRAME}");
+    Ok(())
+}
+
+/// Lets Linux end beside the critical guest. After that the machine sleeps and wakes without it.
+fn linux_ends(setup: &Setup, end: End) -> anyhow::Result<()> {
+    let seen = LINUX_RUN.end(setup, end)?;
+    frames::check(&seen.frames, 1)?;
+    has_own_entries_only(&seen.entries)?;
+    let late = Late::of(&seen.beats, 0..seen.beats.len())?;
+    ensure!(late.missed == 0, "{} heartbeats missed", late.missed);
+    ensure!(late.beat.1 <= MOST_LATE, "at most {MOST_LATE} ns");
     Ok(())
 }
 

@@ -20,6 +20,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 const OPENSBI_STARTS: usize = 8;
 const PROBE_LIMIT: Duration = Duration::from_secs(15);
 
+/// The most bytes of the deep stack's 128 KiB that a start may use.
+const DEEP_STACK: u32 = 100_000;
+
 fn main() -> anyhow::Result<()> {
     suite("domains", |setup| &setup.hostile, run_all)
 }
@@ -192,6 +195,9 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
             .run([Role::Idle; 2], &refused::POWER_FAIL, &[line])
             .map(drop)
     })?;
+    row("a start leaves room on the deep stack", &|| {
+        parts.uses_little_stack()
+    })?;
     for (name, bus, line) in refused::ROWS {
         row(name, &|| parts.refuses(bus, line))?;
     }
@@ -215,6 +221,23 @@ impl Parts<'_> {
         let console = running.lines().into_iter().map(|line| line.text).collect();
         running.kill()?;
         Ok(console)
+    }
+
+    /// Starts both domains with a firmware that measures its stacks.
+    fn uses_little_stack(&self) -> anyhow::Result<()> {
+        let measuring = Setup::find().poisoning.map_err(anyhow::Error::msg)?;
+        let measuring = Parts {
+            firmware: &measuring,
+            ..*self
+        };
+        let words = "poorwill: stacks deep_bytes=";
+        let console = measuring.run([Role::Idle; 2], &BUS, &[words])?;
+        let line = console.iter().find_map(|line| line.strip_prefix(words));
+        let bytes = line.and_then(|rest| rest.split(' ').next()?.parse().ok());
+        let bytes: u32 = bytes.context("no number of bytes")?;
+        println!("domains: a start uses {bytes} bytes of the deep stack");
+        ensure!(bytes <= DEEP_STACK, "at most {DEEP_STACK}");
+        Ok(())
     }
 
     /// Starts a machine whose bus the firmware refuses with a line.

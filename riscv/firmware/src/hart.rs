@@ -285,3 +285,10 @@ impl ThisHart {
         unsafe { entry::restart(self.stack_top()) }
     }
 }
+
+/// Prints the most bytes ever used of the deep stack, and of any hart's own.
+#[cfg(feature = "stack-marks")]
+pub(crate) fn say_stacks() {
+    let (deep, small) = crate::entry::stack::most_used(all().iter().map(Hart::stack_top));
+    crate::platform::console::say!("stacks deep_bytes={deep} hart_bytes={small}");
+}

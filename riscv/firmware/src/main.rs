@@ -135,6 +135,8 @@ fn start_domains(own: ThisHart) -> Result<core::convert::Infallible, BootError> 
         domain.run();
         first.start(Task::Start(entry))?;
     }
+    #[cfg(feature = "stack-marks")]
+    hart::say_stacks();
     // Like all harts, this one waits for its start.
     own.wait()
 }

@@ -162,12 +162,12 @@ impl Together {
         })
     }
 
-    /// Sends the machine to sleep, and waits for its wake.
+    /// Sends the machine to sleep, and waits for its wake. `last` is the domain that wakes last.
     ///
     /// # Errors
     ///
     /// It does not sleep, or not wake.
-    pub fn sleep_and_wake(&mut self) -> anyhow::Result<()> {
+    pub fn sleep_and_wake(&mut self, last: &str) -> anyhow::Result<()> {
         self.line.write_all(b"s")?;
         self.wait_for("poorwill: sleep mode=retain")?;
         if self.critical.waker == Waker::Serial {
@@ -175,7 +175,7 @@ impl Together {
             self.running.run_for(LOOK_EVERY)?;
             self.line.write_all(b"w")?;
         }
-        self.wait_for("poorwill: wake domain=side0 mode=retain ")?;
+        self.wait_for(&format!("poorwill: wake domain={last} mode=retain "))?;
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! A stock Linux on socket 0, in place of the hostile guest.
 
+use std::fmt;
+
 use anyhow::Context;
 use poorwill_machine::domains::{DomainOnQemu, Domains};
 use poorwill_machine::paths::{Kernel, Tiny};
@@ -20,6 +22,37 @@ pub const LINUX: [&str; 5] = [
     "Linux floods",
     "Linux sleeps",
     "Linux panics",
+];
+
+/// An end of Linux.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// The command that ends it.
+    command: &'static str,
+    /// The reason that the firmware gives.
+    reason: &'static str,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Linux ends by `{}`", self.command)
+    }
+}
+
+/// The ends of Linux: a reboot, a shutdown and a panic.
+pub const ENDS: [End; 3] = [
+    End {
+        command: "reboot -f",
+        reason: "its OS asks for a reboot",
+    },
+    End {
+        command: "poweroff -f",
+        reason: "its OS has shut down",
+    },
+    End {
+        command: "echo c > /proc/sysrq-trigger",
+        reason: "its OS asks for a reboot",
+    },
 ];
 
 /// A run beside Linux.
@@ -115,7 +148,7 @@ impl BesideLinux {
         for number in 0..self.sleeps {
             together.type_line(&format!("echo mem > /sys/power/state; echo awake={number}"))?;
             together.wait_for("park domain=side0")?;
-            together.sleep_and_wake()?;
+            together.sleep_and_wake("side0")?;
             together.wait_for(&format!("awake={number}"))?;
             together.wait_for_frames(self.between)?;
         }
@@ -123,8 +156,26 @@ impl BesideLinux {
     }
 
     fn panic(self, together: &mut Together) -> anyhow::Result<()> {
-        together.type_line("echo c > /proc/sysrq-trigger")?;
-        together.wait_for("domain side0 ends: its OS asks for a reboot")?;
+        self.end_by(together, ENDS[2])
+    }
+
+    /// Lets Linux boot and end. After that the machine sleeps and wakes without it.
+    ///
+    /// # Errors
+    ///
+    /// A missing file, or one of them stops.
+    pub fn end(self, setup: &Setup, end: End) -> anyhow::Result<Seen> {
+        let mut together = self.power_on(setup)?;
+        self.boot(&mut together)?;
+        self.end_by(&mut together, end)?;
+        together.sleep_and_wake("side1")?;
+        together.wait_for_frames(self.between)?;
+        together.finish()
+    }
+
+    fn end_by(self, together: &mut Together, end: End) -> anyhow::Result<()> {
+        together.type_line(end.command)?;
+        together.wait_for(&format!("domain side0 ends: {}", end.reason))?;
         together.wait_for_frames(self.frames)
     }
 }

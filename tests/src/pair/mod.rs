@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 pub use critical::{Critical, Part, Seen, Together, Waker};
 pub use entries::{Entries, entries};
-pub use linux::{BesideLinux, LINUX};
+pub use linux::{BesideLinux, ENDS, End, LINUX};
 pub use orders::{BOUNDS, NEVER, Role};
 pub use start::{Left, instructions_to_linux};
 pub use steady::{Beat, Late, Wake, wakes};

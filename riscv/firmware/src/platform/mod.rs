@@ -168,12 +168,35 @@ pub(crate) unsafe fn start(
 ) -> Result<Started, PlatformError> {
     let bytes = data_bytes(machine, |all| cut_pages as u64 + data_pages(all));
     // SAFETY: passed on to the caller.
+    unsafe {
+        let memory = divide(machine, previous, bytes)?;
+        set_up(machine, memory, bytes, cut_pages)
+    }
+}
+
+/// Sets up the devices of a machine whose memory is divided, and hands the firmware's pages out.
+///
+/// # Errors
+///
+/// [`PlatformError`].
+///
+/// # Safety
+///
+/// As for [`start`].
+// Not inlined: its 30 KiB must not lie on the deep stack while a partition is read.
+#[inline(never)]
+unsafe fn set_up(
+    machine: &Machine,
+    memory: Memory,
+    bytes: u64,
+    cut_pages: usize,
+) -> Result<Started, PlatformError> {
     let Memory {
         firmware,
         data,
         taken,
         os: memory,
-    } = unsafe { divide(machine, previous, bytes)? };
+    } = memory;
     let is_partitioned = domain::is_partitioned();
     // SAFETY: by the caller's contract the device tree is right; each device is set up once, here;
     // everything that is neither firmware nor device is the OS's.

@@ -53,7 +53,7 @@ pub(crate) fn sleep(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(
         }
         Slept::Asleep(committed) => {
             #[cfg(feature = "stack-marks")]
-            say_stacks();
+            hart::say_stacks();
             cut::power_off(PowerOff::Asleep(committed))
         }
         Slept::Cut(committed) => power::switch_off(PowerOff::Cut(committed)),
@@ -95,11 +95,4 @@ pub(crate) fn wake(began: u64, stopped: &DomainStopped<'_>, no_cut: Option<CutRe
     hart.start(Task::Wake(core.vector()))
         .expect("every hart waits for its start");
     hart::this_hart().wait()
-}
-
-#[cfg(feature = "stack-marks")]
-fn say_stacks() {
-    let tops = hart::all().iter().map(crate::hart::Hart::stack_top);
-    let (deep, small) = crate::entry::stack::most_used(tops);
-    crate::platform::console::say!("stacks deep_bytes={deep} hart_bytes={small}");
 }
