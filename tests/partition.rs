@@ -33,6 +33,10 @@ const DISK: u64 = 64 << 20;
 
 const COMMAND_LINE: &str = "console=ttyS0 panic=1 quiet";
 
+/// Looks at the firmware's log: it has lines about this domain, and none about the other one.
+const LOG: &str = "L=/proc/device-tree/chosen/poorwill,log; \
+    test $(grep -c 'domain linux0' $L) -gt 2 && ! grep -q critical $L; echo private=$?";
+
 /// The second Linux has no UART. It parks once by itself, checks its memory, and shuts down.
 const SECOND: &str = "earlycon=sbi keep_bootcon panic=1 quiet poorwill.cycles=1";
 
@@ -157,6 +161,10 @@ impl Parts<'_> {
             running.wait_for("park domain=linux0")?;
             running.sleep_and_wake(&["critical", "linux0"])?;
             running.wait_for(&format!("same=0 number={number}"))?;
+            if number == 1 {
+                running.command(LOG)?;
+                running.wait_for("private=0")?;
+            }
             if number % 50 == 0 {
                 println!("partition: {number} of {sleeps} wakes");
             }

@@ -20,6 +20,9 @@ const PANIC: &str = "panic on hart ";
 
 const START: &str = "start";
 
+/// Begins a line about a domain. The domain's name follows, and then a colon or a space.
+const ABOUT: &str = "domain ";
+
 /// The message of a panic.
 pub type PanicLine = ArrayString<MAX_LINE>;
 
@@ -92,6 +95,31 @@ impl Log {
         self.append(&new.bytes[..=new.length]);
     }
 
+    /// As [`add`](Self::add), a line about a domain with this name. The name is put before the line,
+    /// unless the line begins with it.
+    pub fn add_about(&mut self, domain: &str, ms: u64, line: impl Display) {
+        let mut said = ArrayString::<MAX_LINE>::new();
+        // A part without room is dropped.
+        write!(said, "{line}").unwrap_or_default();
+        match name_in(said.as_bytes()) == Some(domain.as_bytes()) {
+            true => self.add(ms, said),
+            false => self.add(ms, format_args!("{ABOUT}{domain}: {said}")),
+        }
+    }
+
+    /// The lines that a domain may read, unchecked: its own, and those about no domain. An empty
+    /// name reads all.
+    pub(crate) fn lines_for(&self, reader: &str) -> impl Iterator<Item = &[u8]> {
+        let lines = self
+            .bytes()
+            .unwrap_or_default()
+            .split_inclusive(|byte| *byte == b'\n');
+        lines.filter(move |line| match about(line) {
+            Some(domain) => reader.is_empty() || domain == reader.as_bytes(),
+            None => true,
+        })
+    }
+
     /// Puts the last lines of `older` before its own, if there is room.
     pub fn prepend(&mut self, older: &str) {
         let own = self.bytes().unwrap_or_default().len();
@@ -141,6 +169,19 @@ impl Default for Log {
     }
 }
 
+/// The name of the domain that a line is about.
+fn about(line: &[u8]) -> Option<&[u8]> {
+    let time = line.iter().position(|byte| *byte == b']')?;
+    name_in(line[time..].strip_prefix(b"] ")?)
+}
+
+/// The name of the domain that the text of a line begins with.
+fn name_in(said: &[u8]) -> Option<&[u8]> {
+    let name = said.strip_prefix(ABOUT.as_bytes())?;
+    let end = name.iter().position(|byte| b": \n".contains(byte))?;
+    Some(&name[..end])
+}
+
 /// The last complete lines of a text that fit into `room` bytes.
 fn last_lines(text: &[u8], room: usize) -> &[u8] {
     let Some(over) = text.len().checked_sub(room).filter(|over| *over != 0) else {
@@ -188,6 +229,31 @@ mod tests {
         let mut again = log.clone();
         assert!(again.open(), "a reset keeps it");
         assert_eq!(again, log);
+    }
+
+    #[test]
+    fn a_domain_reads_no_line_about_another_one() {
+        let mut log = Log::new();
+        log.add(0, "cold boot");
+        log.add_about("side0", 1, "park");
+        log.add_about("side1", 2, "domain side0: said by side1");
+        log.add_about("side1", 3, "domain side1 ends: its OS has shut down");
+        log.add(4, "domain side10: starts");
+        let read = |reader| {
+            let lines = log.lines_for(reader).map(|line| line.to_vec());
+            String::from_utf8(lines.flatten().collect()).unwrap()
+        };
+        assert_eq!(read(""), log.text());
+        assert_eq!(
+            read("side0"),
+            "[0.000] cold boot\n[0.001] domain side0: park\n"
+        );
+        assert_eq!(
+            read("side1"),
+            "[0.000] cold boot\n[0.002] domain side1: domain side0: said by side1\n\
+             [0.003] domain side1 ends: its OS has shut down\n"
+        );
+        assert_eq!(read("other"), "[0.000] cold boot\n");
     }
 
     #[test]

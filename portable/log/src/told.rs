@@ -20,11 +20,15 @@ impl ToldLog {
     /// Owner and version of its section of an image's state.
     pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"LOGP"), 1);
 
-    /// Writes the text of `log` to `into`, which lies at `address`.
-    pub fn write(log: &Log, address: u64, into: &mut LogText) -> Self {
-        let text = log.bytes().unwrap_or_default();
+    /// Writes the text of `log` to `into`, which lies at `address`. The domain `reader` gets no lines
+    /// about other ones; without a name it gets all.
+    pub fn write(log: &Log, reader: &str, address: u64, into: &mut LogText) -> Self {
         into.fill(0);
-        into[..text.len()].copy_from_slice(text);
+        let mut end = 0;
+        for line in log.lines_for(reader) {
+            into[end..end + line.len()].copy_from_slice(line);
+            end += line.len();
+        }
         ToldLog {
             address,
             checksum: checksum::of_bytes(into),
@@ -33,9 +37,9 @@ impl ToldLog {
 
     /// Replaces the text in `place`, which lies at the address, if it is still the last one.
     #[must_use]
-    pub fn succeed(&self, log: &Log, place: &mut LogText) -> Option<Self> {
+    pub fn succeed(&self, log: &Log, reader: &str, place: &mut LogText) -> Option<Self> {
         let is_there = self.is_there(place);
-        is_there.then(|| Self::write(log, self.address, place))
+        is_there.then(|| Self::write(log, reader, self.address, place))
     }
 
     /// Returns whether `found`, which lies at the address, is still the firmware's text. The OS may
@@ -54,16 +58,16 @@ mod tests {
         let mut log = Log::new();
         log.add(3, "cold boot: no image");
         let mut place = [0xaa; TEXT_BYTES];
-        let told = ToldLog::write(&log, 0x8200_0123, &mut place);
+        let told = ToldLog::write(&log, "", 0x8200_0123, &mut place);
         assert!(place.starts_with(log.text().as_bytes()));
         assert!(place[log.text().len()..].iter().all(|byte| *byte == 0));
         assert!(told.is_there(&place));
         log.add(5, "woken");
         let mut next = place;
-        let new = told.succeed(&log, &mut next).unwrap();
+        let new = told.succeed(&log, "", &mut next).unwrap();
         assert!(new.is_there(&next) && next.starts_with(log.text().as_bytes()));
         assert!(
-            told.succeed(&log, &mut next).is_none(),
+            told.succeed(&log, "", &mut next).is_none(),
             "it is the newer one"
         );
         for at in [0, 20, TEXT_BYTES - 1] {

@@ -109,7 +109,8 @@ pub(crate) unsafe fn prepare(
     let cut = (placed.cut).map(|offset| ToldStatus::at(place.start + offset as u64));
     let log_text = buffer[placed.log..].first_chunk_mut::<TEXT_BYTES>();
     let address = place.start + placed.log as u64;
-    let log = log_text.and_then(|text| console::with_log(|log| ToldLog::write(log, address, text)));
+    let write = |text| console::with_log(|log| ToldLog::write(log, &domain.name, address, text));
+    let log = log_text.and_then(write);
     report::remember(domain, boot, log, cut);
     Ok(EntryPoint {
         address: entry.get(),

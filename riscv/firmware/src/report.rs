@@ -148,7 +148,7 @@ pub(crate) fn tell_log(domain: &LiveDomain) {
         let place = os_memory::<LogText>(domain, told.address)?;
         // SAFETY: OS memory, while no OS runs; bytes need no alignment.
         let text = unsafe { &mut *place };
-        console::with_log(|log| told.succeed(log, text)).flatten()
+        console::with_log(|log| told.succeed(log, &domain.name, text)).flatten()
     }));
 }
 

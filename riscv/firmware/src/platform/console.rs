@@ -137,8 +137,19 @@ pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
 }
 
 /// Writes a line to the log.
-pub(super) fn log(line: fmt::Arguments<'_>) {
+fn log(line: fmt::Arguments<'_>) {
     with_log(|log| log.add(super::milliseconds(), line));
+}
+
+/// Writes a line about a domain to the log. No other domain reads it there.
+pub(super) fn log_about(domain: &str, line: fmt::Arguments<'_>) {
+    with_log(|log| log.add_about(domain, super::milliseconds(), line));
+}
+
+/// Writes a line about a domain to the log and the console.
+pub(crate) fn line_about(domain: &str, line: fmt::Arguments<'_>) {
+    log_about(domain, line);
+    write(format_args!("poorwill: {line}\n"));
 }
 
 /// Writes a line to the log and the console; see [`say!`].

@@ -302,8 +302,11 @@ fn report(caller: &LiveDomain, owner: Option<usize>, fault: &Fault) {
     }
     let name = owner.and_then(|index| domain::all().nth(index));
     let name = name.map_or("none", |domain| domain.name.as_str());
-    caller.say(format_args!(
-        "domain {name}: DMA of device {} to {:#x} refused, number {count}: {}",
-        fault.device, fault.address, fault.cause,
-    ));
+    caller.say_about(
+        name,
+        format_args!(
+            "domain {name}: DMA of device {} to {:#x} refused, number {count}: {}",
+            fault.device, fault.address, fault.cause,
+        ),
+    );
 }

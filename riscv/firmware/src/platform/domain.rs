@@ -102,6 +102,11 @@ impl LiveDomain {
     /// Writes a line that a call of the domain causes to the log and the console. Calls may be
     /// endless, so the lines of a second are bounded if there are other domains.
     pub(crate) fn say(&self, line: fmt::Arguments<'_>) {
+        self.say_about(&self.name, line);
+    }
+
+    /// As [`say`](Self::say), a line about the domain `about`, which alone reads it in the log.
+    pub(crate) fn say_about(&self, about: &str, line: fmt::Arguments<'_>) {
         if self.name.is_empty() {
             return console::line(line);
         }
@@ -110,16 +115,19 @@ impl LiveDomain {
         };
         if left_out > 0 {
             let name = &self.name;
-            self.write(format_args!("domain {name}: {left_out} lines left out"));
+            self.write(
+                name,
+                format_args!("domain {name}: {left_out} lines left out"),
+            );
         }
-        self.write(line);
+        self.write(about, line);
     }
 
-    fn write(&self, line: fmt::Arguments<'_>) {
+    fn write(&self, about: &str, line: fmt::Arguments<'_>) {
         if self.has_console {
-            return console::line(line);
+            return console::line_about(about, line);
         }
-        console::log(line);
+        console::log_about(about, line);
         self.text.lock().firmware.take_line(line);
         self.has_text.store(true, Ordering::Relaxed);
     }

@@ -17,7 +17,7 @@ use spin::Mutex;
 use super::retain::Resting;
 use crate::domain_state::{self, DomainStopped};
 use crate::hart::{Hart, ThisHart};
-use crate::platform::console::say;
+use crate::platform::console::{self, say};
 use crate::platform::domain::{self, LiveDomain};
 use crate::platform::platform;
 use crate::report;
@@ -192,17 +192,15 @@ fn tell_wakes() {
         return;
     };
     for (domain, at) in &wake.woken {
-        say!(
-            "{}",
-            Event::WokenWithMachine {
-                domain: &domain.name,
-                by: wake.source,
-                slept_ms: wake.slept_ms,
-                us: platform()
-                    .time
-                    .microseconds_in(at.saturating_sub(wake.began)),
-            }
-        );
+        let event = Event::WokenWithMachine {
+            domain: &domain.name,
+            by: wake.source,
+            slept_ms: wake.slept_ms,
+            us: platform()
+                .time
+                .microseconds_in(at.saturating_sub(wake.began)),
+        };
+        console::line_about(&domain.name, format_args!("{event}"));
     }
 }
 
