@@ -38,8 +38,8 @@ If a figure cannot be measured, its reason is shown, and the others are measured
 
 Exit status: 0 measured, 1 a part failed or could not be measured at all, 2 wrong usage.")]
 pub(crate) struct Bench {
-    /// The parts to measure [default: all except snapshot and domains; with --quick start, instructions and
-    /// compare]
+    /// The parts to measure [default: all except snapshot and domains; with --quick start,
+    /// instructions and compare]
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
     /// Use fewer machines and rounds, in less than five minutes
