@@ -313,7 +313,7 @@ impl Pair {
     }
 
     /// Adds the fair time base, and a log of the CAN chip's registers and of wakes of an OS.
-    fn add_plugin(&mut self, plugin: &Path, to_os: u64) {
+    pub(super) fn add_plugin(&mut self, plugin: &Path, to_os: u64) {
         let (plugin, log) = (plugin.display(), self.at("log"));
         let (log, end) = (log.display(), CHIP + CHIP_BYTES);
         self.machine.add("-accel", "tcg,thread=single");

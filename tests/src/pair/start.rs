@@ -1,16 +1,17 @@
 //! Counts the firmware's instructions from power-on to Linux's first one, in the fair time base.
 
-use std::fs;
 use std::time::Instant;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use poorwill_machine::PowerOn;
 use poorwill_machine::domains::{DomainOnQemu, Domains};
 use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::size::Bytes;
 use poorwill_plugin::log::{Entry, What};
 
+use super::Pair;
 use super::critical::{LIMIT, LOOK_EVERY, TO_OS, found};
+use super::growing::Growing;
 use crate::Setup;
 use crate::instant::symbol;
 
@@ -35,7 +36,6 @@ pub enum Left {
 pub fn instructions_to_linux(setup: &Setup, left: Left) -> anyhow::Result<u64> {
     let (qemu, firmware) = (found(&setup.qemu)?, found(&setup.firmware)?);
     let folder = socket_folder()?;
-    let at = |name: &str| folder.path().join(name);
     let kernel = found(&setup.kernel)?;
     let domains = Domains {
         memory: Bytes::mib(256),
@@ -63,27 +63,20 @@ pub fn instructions_to_linux(setup: &Setup, left: Left) -> anyhow::Result<u64> {
     if left == Left::Linux {
         machine.kernel = Some(kernel.clone());
     }
-    let log = at("log");
-    let (plugin, to_os) = (found(&setup.plugin)?.display(), symbol(firmware, TO_OS)?);
-    machine.add("-accel", "tcg,thread=single");
-    machine.add("-seed", "7");
-    machine.add(
-        "-plugin",
-        format!("{plugin},grace=0,log={},log-pc={to_os:#x}", log.display()),
-    );
-    let mut running = machine.power_on(qemu, PowerOn::default())?;
+    let mut pair = Pair { machine, folder };
+    pair.add_plugin(found(&setup.plugin)?, symbol(firmware, TO_OS)?);
+    let mut running = pair.machine.power_on(qemu, PowerOn::default())?;
+    let started = running.wait_for("poorwill: cold boot", LIMIT);
+    started.with_context(|| running.tail(20).join("\n"))?;
+    let mut log = Growing::open(&pair.at("log"))?;
     let until = Instant::now() + LIMIT;
     loop {
         running.run_for(LOOK_EVERY)?;
-        let text = fs::read_to_string(&log).unwrap_or_default();
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let entries = whole.lines().map(serde_json::from_str::<Entry>);
-        let entries = entries.collect::<Result<Vec<_>, _>>()?;
-        let is_entry =
-            |entry: &&Entry| entry.hart == HART && matches!(entry.what, What::Executes { .. });
-        if let Some(entry) = entries.iter().find(is_entry) {
+        let entries = log.read()?;
+        let mut entries = entries.lines().map(serde_json::from_str::<Entry>);
+        if let Some(entry) = entries.find(is_start) {
             running.kill()?;
-            return Ok(entry.time);
+            return Ok(entry?.time);
         }
         ensure!(
             Instant::now() < until,
@@ -91,4 +84,11 @@ pub fn instructions_to_linux(setup: &Setup, left: Left) -> anyhow::Result<u64> {
             running.tail(20).join("\n")
         );
     }
+}
+
+/// Whether a line of the log is Linux's start, or damaged.
+fn is_start(entry: &serde_json::Result<Entry>) -> bool {
+    (entry.as_ref()).map_or(true, |entry| {
+        entry.hart == HART && matches!(entry.what, What::Executes { .. })
+    })
 }

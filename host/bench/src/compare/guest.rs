@@ -20,7 +20,7 @@ const FAILURES: [&str; 5] = [
     "poorwill-initramfs: FAIL",
 ];
 
-const REDIS: &str = "poorwill-guest: redis ready";
+pub(crate) const REDIS: &str = "poorwill-guest: redis ready";
 
 /// Longer than a slow host needs; a machine that hangs ends the measurement.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
@@ -340,7 +340,7 @@ fn number(fields: &Fields, key: &str) -> anyhow::Result<u64> {
     }
 }
 
-fn ms(time: Duration) -> f64 {
+pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 

@@ -9,7 +9,7 @@
 //! turns, because a host's speed changes within minutes.
 
 mod figures;
-mod guest;
+pub(crate) mod guest;
 mod pair;
 mod peers;
 mod plan;

@@ -28,7 +28,7 @@ pub struct Frame {
 
 /// Reads a trace while QEMU writes it.
 #[derive(Debug)]
-pub struct Trace {
+struct Trace {
     file: PathBuf,
     opened: Option<File>,
     /// A line that is not complete yet.
@@ -39,7 +39,7 @@ pub struct Trace {
 
 impl Trace {
     /// The trace in this file, which need not exist yet.
-    pub fn new(file: &Path) -> Self {
+    fn new(file: &Path) -> Self {
         Trace {
             file: file.to_owned(),
             opened: None,
@@ -53,7 +53,7 @@ impl Trace {
     /// # Errors
     ///
     /// The file cannot be read, or a line of the chip does not have the expected form.
-    pub fn new_frames(&mut self) -> anyhow::Result<Vec<Frame>> {
+    fn new_frames(&mut self) -> anyhow::Result<Vec<Frame>> {
         if self.opened.is_none() {
             match File::open(&self.file) {
                 Ok(file) => self.opened = Some(file),
@@ -100,8 +100,47 @@ impl Trace {
     }
 }
 
+/// The frames on the bus, each with the number after the one before it.
+#[derive(Debug)]
+pub struct Bus {
+    trace: Trace,
+    last: Option<Frame>,
+    count: usize,
+}
+
+impl Bus {
+    /// The frames of the trace in this file, which need not exist yet.
+    #[must_use]
+    pub fn new(trace: &Path) -> Self {
+        Bus {
+            trace: Trace::new(trace),
+            last: None,
+            count: 0,
+        }
+    }
+
+    /// The frames since the last call.
+    ///
+    /// # Errors
+    ///
+    /// The trace cannot be read, or a frame is lost or repeated.
+    pub fn new_frames(&mut self) -> anyhow::Result<Vec<Frame>> {
+        let frames = self.trace.new_frames()?;
+        check_numbers(self.last.as_ref(), &frames).context("the CAN bus")?;
+        self.count += frames.len();
+        self.last = frames.last().copied().or(self.last);
+        Ok(frames)
+    }
+
+    /// The number of frames so far.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+}
+
 /// Checks that each frame has the number after the one before it.
-pub fn check_numbers(before: Option<&Frame>, frames: &[Frame]) -> anyhow::Result<()> {
+fn check_numbers(before: Option<&Frame>, frames: &[Frame]) -> anyhow::Result<()> {
     let all = before.into_iter().chain(frames);
     let mut pairs = all.clone().zip(all.skip(1));
     let gap = pairs.find(|(one, next)| one.sequence.checked_add(1) != Some(next.sequence));

@@ -23,6 +23,7 @@ use poorwill_machine::{DEBIAN_COMMAND_LINE, Qemu, RunningMachine};
 pub use figures::{Domains, Start};
 
 use crate::BenchOptions;
+use crate::compare::guest::{REDIS, ms};
 use crate::not_measured::CONSOLE;
 
 /// RAM of each domain.
@@ -48,9 +49,8 @@ const FAILURES: [&str; 6] = [
     "poorwill-initramfs: FAIL",
 ];
 
-/// What the guest prints at redis's first answer, and when it obeys the next command
+/// What the guest prints when it obeys the next command
 /// (`guest/overlay/usr/local/lib/poorwill/compare`).
-const REDIS: &str = "poorwill-guest: redis ready";
 const READY: &str = "poorwill-compare: ready";
 const WOKE: &str = "poorwill-compare: woke";
 
@@ -130,8 +130,4 @@ fn explain<T>(
     what: &str,
 ) -> anyhow::Result<T> {
     outcome.with_context(|| format!("{what}{CONSOLE}\n{}\n", running.tail(15).join("\n")))
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }

@@ -11,11 +11,12 @@ use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::{Machine, PowerOn, RunningMachine, interrupt};
 
 use super::figures::{Domains, Start};
-use super::frames::{Frame, Trace, WRITES, check_numbers, now};
+use super::frames::{Bus, Frame, WRITES, now};
 use super::{
-    BOOT_LIMIT, FAILURES, LIMIT, MEMORY, READY, REDIS, SLEEP, Setting, command_line, explain,
-    field, ms, time_answer,
+    BOOT_LIMIT, FAILURES, LIMIT, MEMORY, READY, SLEEP, Setting, command_line, explain, field,
+    time_answer,
 };
+use crate::compare::guest::{REDIS, ms};
 
 /// Time between two looks at the trace.
 const TICK: Duration = Duration::from_millis(10);
@@ -40,16 +41,12 @@ pub(super) fn measure(
     let power_on = now();
     let mut running = machine.power_on(&setting.qemu, PowerOn::default())?;
     running.fail_on(&FAILURES);
-    let mut bus = Bus {
-        trace: Trace::new(&trace),
-        last: None,
-        count: 0,
-    };
+    let mut bus = Bus::new(&trace);
     let measured = time(&mut running, &mut bus, power_on, &trigger, wakes, figures);
     explain(&running, measured, "the machine with domains")?;
     running.kill()?;
     bus.new_frames()?;
-    figures.frames += bus.count;
+    figures.frames += bus.count();
     Ok(())
 }
 
@@ -91,7 +88,7 @@ fn time(
     wakes: usize,
     figures: &mut Domains,
 ) -> anyhow::Result<()> {
-    let first = bus.first_frame()?;
+    let first = first_frame(bus)?;
     let redis = running.wait_for(REDIS, BOOT_LIMIT)?;
     running.wait_for(READY, BOOT_LIMIT)?;
     figures.cold_boots.push(Start {
@@ -111,7 +108,7 @@ fn time(
         let line = running.wait_for(WAKE, LIMIT)?;
         let own_ms = field(&line, WAKE, "us")? / 1000.0;
         let (answer, linux_ms) = time_answer(running, &line, own_ms)?;
-        let first = bus.first_frame()?;
+        let first = first_frame(bus)?;
         figures.wakes.push(Start {
             first_frame_ms: ms(first.at.saturating_sub(woken)),
             answer_ms: ms(answer.saturating_sub(of_running)),
@@ -121,35 +118,17 @@ fn time(
     Ok(())
 }
 
-/// The frames on the CAN bus.
-struct Bus {
-    trace: Trace,
-    last: Option<Frame>,
-    count: usize,
-}
-
-impl Bus {
-    /// Reads the frames since the last call, and checks their numbers.
-    fn new_frames(&mut self) -> anyhow::Result<Vec<Frame>> {
-        let frames = self.trace.new_frames()?;
-        check_numbers(self.last.as_ref(), &frames).context("the CAN bus")?;
-        self.count += frames.len();
-        self.last = frames.last().copied().or(self.last);
-        Ok(frames)
-    }
-
-    /// Waits for the first frame since the last call.
-    fn first_frame(&mut self) -> anyhow::Result<Frame> {
-        let until = Instant::now() + LIMIT;
-        loop {
-            if let Some(frame) = self.new_frames()?.first() {
-                return Ok(*frame);
-            }
-            interrupt::check()?;
-            if Instant::now() > until {
-                bail!("no frame on the CAN bus in {LIMIT:?}");
-            }
-            std::thread::sleep(TICK);
+/// Waits for the first frame since the last look at the bus.
+fn first_frame(bus: &mut Bus) -> anyhow::Result<Frame> {
+    let until = Instant::now() + LIMIT;
+    loop {
+        if let Some(frame) = bus.new_frames()?.first() {
+            return Ok(*frame);
         }
+        interrupt::check()?;
+        if Instant::now() > until {
+            bail!("no frame on the CAN bus in {LIMIT:?}");
+        }
+        std::thread::sleep(TICK);
     }
 }

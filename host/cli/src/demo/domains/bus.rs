@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use poorwill_machine::interrupt;
 
 use crate::demo::screen::Screen;
-use poorwill_bench::domains::frames::{Frame, Trace, check_numbers, now};
+use poorwill_bench::domains::frames::{self, Frame, now};
 
 const TICK: Duration = Duration::from_millis(10);
 
@@ -33,7 +33,6 @@ struct Seen {
     count: usize,
     /// The first frame after the last [`Bus::mark`].
     first: Option<Frame>,
-    last: Option<Frame>,
     error: Option<anyhow::Error>,
 }
 
@@ -51,13 +50,13 @@ impl Bus {
             is_over: AtomicBool::new(false),
         });
         let mut rows = Rows::new(power_on, screen.clone());
-        let (mut trace, of_thread) = (Trace::new(trace), Arc::clone(&shared));
+        let (mut bus, of_thread) = (frames::Bus::new(trace), Arc::clone(&shared));
         let thread = thread::spawn(move || {
             // The last look comes after the end.
             let mut is_over = false;
             while !is_over {
                 is_over = of_thread.is_over.load(Ordering::Relaxed);
-                let outcome = take(&mut trace, &of_thread, &mut rows);
+                let outcome = take(&mut bus, &of_thread, &mut rows);
                 if let Err(error) = outcome {
                     of_thread.lock().error = Some(error);
                     return;
@@ -128,14 +127,12 @@ impl Drop for Bus {
 }
 
 /// Takes the new frames.
-fn take(trace: &mut Trace, shared: &Shared, rows: &mut Rows) -> anyhow::Result<()> {
-    let frames = trace.new_frames()?;
+fn take(bus: &mut frames::Bus, shared: &Shared, rows: &mut Rows) -> anyhow::Result<()> {
+    let frames = bus.new_frames()?;
     {
         let mut seen = shared.lock();
-        check_numbers(seen.last.as_ref(), &frames).context("the CAN bus")?;
-        seen.count += frames.len();
+        seen.count = bus.count();
         seen.first = seen.first.or(frames.first().copied());
-        seen.last = frames.last().copied().or(seen.last);
     }
     rows.take(&frames, now());
     Ok(())
