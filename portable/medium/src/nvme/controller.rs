@@ -260,16 +260,36 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         Ok(())
     }
 
+    /// Describes a namespace. One of another command set, for example a zoned one, is listed but
+    /// unusable.
     fn describe(&mut self, id: u32) -> Result<Namespace, NvmeError> {
+        let unusable = Namespace {
+            id,
+            blocks: 0,
+            block_bytes: 0,
+            metadata_bytes: 0,
+        };
+        if !self.is_of_nvm(id)? {
+            return Ok(unusable);
+        }
         match self.identify(identify::NAMESPACE, id) {
             Ok(()) => Ok(identify::namespace(&self.answer, id)),
-            // For example, a namespace of another command set is listed but unusable.
-            Err(NvmeError::Command { .. }) => Ok(Namespace {
-                id,
-                blocks: 0,
-                block_bytes: 0,
-                metadata_bytes: 0,
-            }),
+            Err(NvmeError::Command { .. }) => Ok(unusable),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a namespace is of the NVM command set. A controller may keep namespaces of other
+    /// sets attached that its OS had selected, and describe them; after a power-off it does not
+    /// list them.
+    fn is_of_nvm(&mut self, id: u32) -> Result<bool, NvmeError> {
+        if !self.device.has_command_sets || !self.device.lists_identifiers() {
+            return Ok(true);
+        }
+        match self.identify(identify::DESCRIPTORS, id) {
+            Ok(()) => Ok(shared_namespace::command_set(&self.answer) == identify::NVM),
+            // The controller has no such list.
+            Err(NvmeError::Command { .. }) => Ok(true),
             Err(error) => Err(error),
         }
     }

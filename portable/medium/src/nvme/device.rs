@@ -24,6 +24,8 @@ pub(super) struct Device<R, K> {
     pub(super) entries: u16,
     /// The distance of doorbells in bytes.
     pub(super) stride: u64,
+    /// Whether namespaces may be of other command sets than NVM (CAP.CSS, bit 6).
+    pub(super) has_command_sets: bool,
     found: Found,
 }
 
@@ -74,6 +76,7 @@ impl<R: Registers, K: Clock> Device<R, K> {
             entries: u16::try_from(most + 1)
                 .map_or(Queue::MAX_ENTRIES, |all| all.min(Queue::MAX_ENTRIES)),
             stride,
+            has_command_sets: field(43, 1) == 1,
             registers,
             clock,
             found,

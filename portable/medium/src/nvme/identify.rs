@@ -6,6 +6,9 @@ pub(super) const CONTROLLER: u64 = 1;
 pub(super) const ACTIVE_NAMESPACES: u64 = 2;
 pub(super) const DESCRIPTORS: u64 = 3;
 
+/// The NVM command set (CSI, figure 274).
+pub(super) const NVM: u8 = 0;
+
 /// Fields of Identify Controller (figure 275).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ControllerFacts {

@@ -1,4 +1,4 @@
-use super::identify::{bits, bytes};
+use super::identify::{NVM, bits, bytes};
 use super::shared::Shared;
 
 /// The length of a subsystem's NVMe Qualified Name in Identify Controller.
@@ -58,29 +58,51 @@ pub(super) fn identifiers(answer: &Shared<'_>) -> Identifiers {
     }
 }
 
-/// Adds the identifiers from a list of Namespace Identification Descriptors (figure 277),
-/// which may include more than Identify Namespace. A descriptor has a type, a length, two
-/// reserved bytes, and its bytes. A length of 0 ends the list.
+/// The types of Namespace Identification Descriptors (figure 277).
+mod descriptor {
+    pub(super) const EUI64: u32 = 1;
+    pub(super) const NGUID: u32 = 2;
+    pub(super) const UUID: u32 = 3;
+    pub(super) const COMMAND_SET: u32 = 4;
+}
+
+/// Adds the identifiers from a list of Namespace Identification Descriptors, which may include more
+/// than Identify Namespace.
 pub(super) fn add_listed(identifiers: &mut Identifiers, answer: &Shared<'_>) {
-    const HEADER: usize = 4;
-    const EUI64: u32 = 1;
-    const NGUID: u32 = 2;
-    const UUID: u32 = 3;
-    let mut at = 0;
-    while at + HEADER <= Shared::PAGE_BYTES {
-        let (kind, length) = (bits(answer, at, 8), bits(answer, at + 1, 8) as usize);
-        let next = at + HEADER + length;
-        if length == 0 || next > Shared::PAGE_BYTES {
-            return;
-        }
+    for (kind, length, at) in descriptors(answer) {
         match (kind, length) {
-            (EUI64, 8) => identifiers.eui64 = bytes(answer, at + HEADER),
-            (NGUID, 16) => identifiers.nguid = bytes(answer, at + HEADER),
-            (UUID, 16) => identifiers.uuid = bytes(answer, at + HEADER),
+            (descriptor::EUI64, 8) => identifiers.eui64 = bytes(answer, at),
+            (descriptor::NGUID, 16) => identifiers.nguid = bytes(answer, at),
+            (descriptor::UUID, 16) => identifiers.uuid = bytes(answer, at),
             _ => {}
         }
-        at = next;
     }
+}
+
+/// The command set (CSI) of a namespace with this list of descriptors. Without such a descriptor it
+/// is NVM's.
+pub(super) fn command_set(answer: &Shared<'_>) -> u8 {
+    let mut descriptors = descriptors(answer);
+    let found =
+        descriptors.find(|&(kind, length, _)| (kind, length) == (descriptor::COMMAND_SET, 1));
+    let [set] = found.map_or([NVM], |(.., at)| bytes(answer, at));
+    set
+}
+
+/// The descriptors of a list: type, length, and the place of the bytes. Two reserved bytes come
+/// before these. A length of 0 ends the list.
+fn descriptors(answer: &Shared<'_>) -> impl Iterator<Item = (u32, usize, usize)> {
+    const HEADER: usize = 4;
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        if at + HEADER > Shared::PAGE_BYTES {
+            return None;
+        }
+        let (kind, length) = (bits(answer, at, 8), bits(answer, at + 1, 8) as usize);
+        let bytes_at = at + HEADER;
+        at = bytes_at + length;
+        (length != 0 && at <= Shared::PAGE_BYTES).then_some((kind, length, bytes_at))
+    })
 }
 
 /// The subsystem's name and the controller's number in Identify Controller (figure 275).

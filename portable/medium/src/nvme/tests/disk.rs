@@ -43,6 +43,8 @@ pub(super) struct Space {
     pub(super) identifiers: Identifiers,
     /// Identify Namespace has them, and not their list alone.
     pub(super) describes_identifiers: bool,
+    /// Its command set.
+    pub(super) command_set: u8,
 }
 
 impl Disk {
@@ -168,13 +170,14 @@ impl Space {
             is_shared: false,
             identifiers: Identifiers::default(),
             describes_identifiers: true,
+            command_set: 0,
         }
     }
 
     /// Namespace Identification Descriptors: the command set, and the identifiers that it has.
     fn list_identifiers(&self, answer: &mut [u8]) {
         let Identifiers { nguid, eui64, uuid } = &self.identifiers;
-        let known: [(u8, &[u8]); 4] = [(4, &[0]), (3, uuid), (1, eui64), (2, nguid)];
+        let known: [(u8, &[u8]); 4] = [(4, &[self.command_set]), (3, uuid), (1, eui64), (2, nguid)];
         let mut at = 0;
         for (kind, bytes) in known {
             if kind == 4 || bytes.iter().any(|byte| *byte != 0) {

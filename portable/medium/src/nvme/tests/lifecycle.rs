@@ -49,6 +49,30 @@ fn lists_namespaces_and_refuses_strange_formats() {
 }
 
 #[test]
+fn a_namespace_of_another_command_set_is_unusable() {
+    // CAP.CSS, bit 6: namespaces may be of other sets than NVM.
+    const SETS: u64 = 1 << 43;
+    const ZONED: u8 = 2;
+    let mut zoned = Space::new(1, 9, 8);
+    zoned.command_set = ZONED;
+    let model = Model::new(Disk::new(vec![zoned, Space::new(2, 9, 8)]));
+    let mut memory = queue_memory();
+    model.with(|state| state.registers.capabilities |= SETS);
+    let mut controller = start(&model, &mut memory).unwrap();
+    assert_eq!(controller.medium(1).err(), Some(NvmeError::Format(1)));
+    assert_eq!(controller.medium(2).unwrap().capacity(), 8 * 4096);
+    drop(controller);
+    // Without the descriptors a namespace counts as NVM's.
+    model.with(|state| state.registers.version = 0x0001_0200);
+    let mut controller = start(&model, &mut memory).unwrap();
+    assert!(controller.medium(1).is_ok());
+    drop(controller);
+    model.with(|state| state.registers.capabilities &= !SETS);
+    let mut controller = start(&model, &mut memory).unwrap();
+    assert!(controller.medium(1).is_ok());
+}
+
+#[test]
 fn lists_namespaces_of_a_version_without_a_list() {
     let model = Model::new(Disk::new(vec![Space::new(1, 9, 8), Space::new(3, 9, 8)]));
     model.with(|state| state.registers.version = 0x0001_0000);
