@@ -51,7 +51,7 @@ impl TrialDisk {
                 .transpose()?;
             let new = NewDisk {
                 root: root.map(Path::to_owned),
-                swap: None,
+                swap: kind.beside.as_deref().map(str::parse).transpose()?,
                 areas,
             };
             new.create(&file, false, &ProgressBar::hidden())?;
@@ -140,6 +140,8 @@ impl TrialDisk {
             | Attached::Nvme4k
             | Attached::NvmeVolatile
             | Attached::NvmeShared
+            | Attached::NvmeSecond
+            | Attached::NvmeThird
             | Attached::Ivshmem
             | Attached::IvshmemBehindPort
             | Attached::NvmePmr => None,
@@ -190,6 +192,11 @@ impl TrialDisk {
                 }
                 device(format!("nvme-ns,drive={node},bus={node}a,nsid=1,shared=on"));
             }
+            Attached::NvmeSecond => {
+                device("nvme,id=namespaces,serial=namespaces,addr=8".to_owned());
+                device(format!("nvme-ns,drive={node},bus=namespaces,nsid=2"));
+            }
+            Attached::NvmeThird => device(format!("nvme-ns,drive={node},bus=namespaces,nsid=3")),
             Attached::NvmeVolatile | Attached::NvmePrompt => {
                 device(format!("nvme,drive={node},serial={node}"))
             }

@@ -41,7 +41,7 @@ pub struct Board {
 }
 
 /// A kind of disk.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskKind {
     /// Whether it contains the guest's root file system.
@@ -50,6 +50,8 @@ pub struct DiskKind {
     /// The sleep areas on it, by length, such as `["1G"]`.
     #[serde(default)]
     pub areas: Vec<String>,
+    /// The length of another partition beside the areas, such as `"8M"`.
+    pub beside: Option<String>,
     /// How it is attached.
     #[serde(default)]
     pub attached: Attached,
@@ -85,6 +87,10 @@ pub enum Attached {
     NvmePmr,
     /// A namespace that two NVMe controllers of a subsystem share.
     NvmeShared,
+    /// Namespace 2 of the NVMe controller `namespaces`, which leaves PCI slots before it free.
+    NvmeSecond,
+    /// Namespace 3 of that controller, which another disk has.
+    NvmeThird,
     /// `Ivshmem`, behind a PCIe root port.
     IvshmemBehindPort,
     /// virtio-blk.

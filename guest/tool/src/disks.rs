@@ -5,8 +5,8 @@ use core::str;
 use arrayvec::ArrayVec;
 use poorwill_memory::Page;
 use poorwill_store::{
-    AreaLocation, MAX_PARTITIONS, PartitionFingerprint, PartitionFingerprints, UnguardedPartition,
-    find_areas, fingerprint_partitions,
+    AreaLocation, DiskId, MAX_PARTITIONS, PartitionFingerprint, PartitionFingerprints,
+    UnguardedPartition, find_areas, fingerprint_partitions,
 };
 use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::Errno;
@@ -106,7 +106,7 @@ pub(crate) fn unguarded_partitions(
     let mut fingerprints = PartitionFingerprints::new();
     fingerprint_partitions(
         &mut device,
-        0,
+        DiskId::MEMORY,
         block_bytes(places, &found.disk)?,
         &mut [Page::ZERO],
         &mut fingerprints,

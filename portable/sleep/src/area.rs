@@ -7,10 +7,11 @@ use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, AreaLocation, Configuration, PartitionFingerprints, find_areas, fingerprint_partitions,
+    Area, AreaLocation, Configuration, DiskId, PartitionFingerprints, find_areas,
+    fingerprint_partitions,
 };
 
-use crate::device::{Device, LentMedium, MediumId};
+use crate::device::{Device, LentMedium, MAX_MEDIA, MediumId};
 use crate::error::AreaError;
 use crate::event::Event;
 use crate::machine::{Devices, LentVault, Machine};
@@ -96,7 +97,16 @@ pub(crate) struct OpenArea<'w, 'a, 'd> {
 }
 
 /// The `fingerprints` of an [`OpenArea`].
-pub(crate) type Fingerprints<'w> = Result<&'w mut PartitionFingerprints, AreaError>;
+pub(crate) type Fingerprints<'w> = Result<&'w mut Partitions, AreaError>;
+
+/// The partitions of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Partitions {
+    pub(crate) fingerprints: PartitionFingerprints,
+    /// The device's disks in the order of their list, for images of before, which name a disk by its
+    /// position.
+    pub(crate) disks: ArrayVec<DiskId, MAX_MEDIA>,
+}
 
 /// Runs `job` on the machine's sleep area, then restores the disk's previous state.
 /// `needs_fingerprints` returns whether the job needs the fingerprints, which take time. `stop`
@@ -147,7 +157,7 @@ fn on_area<M: Machine, R>(
     needs_fingerprints: impl Fn(&mut Area<'_, Disk<'_>>) -> bool,
     job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
 ) -> Result<R, AreaError> {
-    let mut fingerprints = PartitionFingerprints::new();
+    let mut partitions = Partitions::default();
     let mut taken = None;
     loop {
         {
@@ -159,11 +169,11 @@ fn on_area<M: Machine, R>(
                 return Ok(job(OpenArea {
                     area: &mut area,
                     workspace: work.workspace,
-                    fingerprints: taken.unwrap_or(Ok(())).map(|()| &mut fingerprints),
+                    fingerprints: taken.unwrap_or(Ok(())).map(|()| &mut partitions),
                 }));
             }
         }
-        taken = Some(fingerprint(device, work.scratch, &mut fingerprints));
+        taken = Some(fingerprint(device, work.scratch, &mut partitions));
     }
 }
 
@@ -308,12 +318,17 @@ fn visit(
 fn fingerprint(
     device: &mut impl Device,
     scratch: &mut Page,
-    fingerprints: &mut PartitionFingerprints,
+    Partitions {
+        fingerprints,
+        disks,
+    }: &mut Partitions,
 ) -> Result<(), AreaError> {
-    for (number, (id, block_bytes)) in (0..).zip(device.media()) {
+    let media = device.media();
+    *disks = media.iter().map(|&(id, _)| id.into()).collect();
+    for (id, block_bytes) in media {
         if let Some(mut medium) = device.medium(id)? {
             let (mut disk, scratch) = (medium.disk(), slice::from_mut(scratch));
-            fingerprint_partitions(&mut disk, number, block_bytes, scratch, fingerprints)?;
+            fingerprint_partitions(&mut disk, id.into(), block_bytes, scratch, fingerprints)?;
         }
     }
     Ok(())

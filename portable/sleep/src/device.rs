@@ -1,6 +1,7 @@
 use arrayvec::ArrayVec;
 use poorwill_medium::Medium;
 use poorwill_medium::nvme::SharedNamespace;
+use poorwill_store::DiskId;
 
 use crate::error::AreaError;
 
@@ -19,6 +20,15 @@ pub enum MediumId {
     Memory,
 }
 
+impl From<MediumId> for DiskId {
+    fn from(id: MediumId) -> Self {
+        match id {
+            MediumId::Namespace(number) => DiskId(number),
+            MediumId::Memory => DiskId::MEMORY,
+        }
+    }
+}
+
 /// A running device that may hold sleep areas.
 pub trait Device {
     /// The type of a lent medium.
@@ -26,7 +36,8 @@ pub trait Device {
     where
         Self: 'm;
 
-    /// The device's media, each with its block size in bytes.
+    /// The device's media, each with its block size in bytes. Their positions may differ after a
+    /// power-off: a medium is known by its [`MediumId`].
     fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA>;
 
     /// Lends a medium; `None` if its format is unknown.

@@ -29,8 +29,8 @@ use crate::cut::{CutCommitted, NoCut};
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
     AreaError, BootAttempt, Clock, Console, Devices, Domain, Event, HasVault, Job, LentVault,
-    LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, StateRefusal, VaultState, WakeReport,
-    WarmReset, Work,
+    LoadMark, MAX_DEVICES, Machine, MediumId, NotKept, Obstacle, Power, StateRefusal, VaultState,
+    WakeReport, WarmReset, Work,
 };
 
 /// What tells this machine from others.
@@ -102,6 +102,8 @@ pub struct FakeMachine<'f> {
     pub starts: Rc<Cell<usize>>,
     /// The controllers that have written.
     pub wrote: Rc<RefCell<BTreeSet<usize>>>,
+    /// The media that each lists. The last one is the disk; the others have unknown formats.
+    pub media: Vec<MediumId>,
 }
 
 /// Where a controller of a [`FakeMachine`] is: its number.
@@ -185,6 +187,7 @@ impl<'f> FakeMachine<'f> {
             controllers: vec![None],
             starts: Rc::default(),
             wrote: Rc::default(),
+            media: vec![MediumId::Memory],
         }
     }
 
@@ -264,6 +267,7 @@ impl Devices for FakeMachine<'_> {
             shared: self.controllers[place.0],
             controller: place.0,
             wrote: &self.wrote,
+            media: &self.media,
         };
         let result = job(&mut disk);
         stop(&result);

@@ -8,7 +8,7 @@ use poorwill_store::{
     CommitError, Committed, Configuration, PartitionFingerprint, Purpose, StoreError,
 };
 
-use crate::area::{AnyArea, OpenArea, with_area};
+use crate::area::{AnyArea, OpenArea, Partitions, with_area};
 use crate::chain::{Plan, Quiesced};
 use crate::choice::{Choice, choose};
 use crate::error::{NoSleep, NotArmed, Obstacle};
@@ -156,7 +156,7 @@ impl<M: Machine> Persist<'_, M> {
             return Err(NoSleep::Obstacle(obstacle).into());
         }
         let fingerprints = match (open.fingerprints, purpose) {
-            (Ok(fingerprints), _) => {
+            (Ok(Partitions { fingerprints, .. }), _) => {
                 let accepts = matches!(purpose, Purpose::Snapshot(_)).then_some(accepts_unguarded);
                 self.name_unguarded(fingerprints, accepts)?;
                 &fingerprints[..]

@@ -1,8 +1,8 @@
-use poorwill_image::{ImageKind, Opened, StateWriter};
+use poorwill_image::{ImageKind, Opened, StateError, StateSections, StateWriter};
 use poorwill_memory::EntryPoint;
-use poorwill_store::{PartitionDigest, PartitionFingerprint, unchanged};
+use poorwill_store::{DiskChanged, PartitionDigest, PartitionFingerprint, unchanged};
 
-use crate::area::Fingerprints;
+use crate::area::{Fingerprints, Partitions};
 use crate::error::{NotKept, StateRefusal};
 use crate::event::Event;
 use crate::machine::{Domain, Machine, State};
@@ -11,13 +11,20 @@ use crate::machine::{Domain, Machine, State};
 const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
 
 /// Version of that section.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
-/// The version without the partitions' contents.
-const OLD_VERSION: u16 = 1;
+/// The version in which a disk is a position in the device's list.
+const BY_POSITION: u16 = 2;
+
+/// The version that also lacks the partitions' contents.
+const WITHOUT_CONTENTS: u16 = 1;
 
 /// Owner and versions of the section, for the manifest.
-pub const PARTITIONS_SECTIONS: [(u32, u16); 2] = [(PARTITIONS, VERSION), (PARTITIONS, OLD_VERSION)];
+pub const PARTITIONS_SECTIONS: [(u32, u16); 3] = [
+    (PARTITIONS, VERSION),
+    (PARTITIONS, BY_POSITION),
+    (PARTITIONS, WITHOUT_CONTENTS),
+];
 
 /// Captures the machine's state, and the fingerprints of the partitions that its OS knows.
 ///
@@ -54,12 +61,7 @@ pub(crate) fn read<'a, M: Machine>(
     fingerprints: Fingerprints<'_>,
 ) -> Result<State<'a, M>, StateRefusal> {
     let mut sections = image.state()?;
-    let (then, old_then): (&[PartitionFingerprint], &[PartitionDigest]) =
-        match sections.take(PARTITIONS, 0) {
-            Some(section) if section.version == OLD_VERSION => (&[], section.read(OLD_VERSION)?),
-            Some(section) => (section.read(VERSION)?, &[]),
-            None => (&[], &[]),
-        };
+    let then = Guarded::take(&mut sections)?;
     let state = machine.domain().check(&mut sections)?;
     if let Some(section) = sections.left().first() {
         return Err(StateRefusal::Unknown {
@@ -67,22 +69,80 @@ pub(crate) fn read<'a, M: Machine>(
             number: section.number,
         });
     }
-    let now: &[PartitionFingerprint] = match (then, old_then) {
-        ([], []) => &[],
-        _ => fingerprints.map_err(StateRefusal::Partitions)?,
-    };
-    let digests = then.iter().map(PartitionFingerprint::digest);
-    unchanged(digests.chain(old_then), now)?;
-    // The old version has no contents of partitions, so the current ones count.
-    let is_known = |now: &&PartitionFingerprint| old_then.iter().any(|then| now.is_of(then));
-    for partition in then.iter().chain(now.iter().filter(is_known)) {
+    if then.is_none() {
+        return Ok(state);
+    }
+    let now = fingerprints.map_err(StateRefusal::Partitions)?;
+    for digest in then.digests() {
+        then.find(digest, now)?;
+    }
+    let accept = |partition: &PartitionFingerprint| {
         let Some(unguarded) = partition.unguarded() else {
-            continue;
+            return Ok(());
         };
         if image.header().kind == ImageKind::Snapshot && !partition.is_accepted() {
             return Err(StateRefusal::Unguarded(unguarded));
         }
         machine.say(&Event::UnguardedPartition(unguarded));
+        Ok(())
+    };
+    then.fingerprints.iter().try_for_each(accept)?;
+    // The oldest version has no contents of partitions, so the current ones count.
+    for digest in then.without_contents {
+        accept(then.find(digest, now)?)?;
     }
     Ok(state)
+}
+
+/// The partitions that an image guards: those with contents, and those of an image of the oldest
+/// version.
+#[derive(Clone, Copy, Debug)]
+struct Guarded<'s> {
+    fingerprints: &'s [PartitionFingerprint],
+    without_contents: &'s [PartitionDigest],
+    /// A disk is a position in the device's list.
+    is_by_position: bool,
+}
+
+impl<'s> Guarded<'s> {
+    fn take(sections: &mut StateSections<'s>) -> Result<Self, StateError> {
+        let mut guarded = Guarded {
+            fingerprints: &[],
+            without_contents: &[],
+            is_by_position: false,
+        };
+        let Some(section) = sections.take(PARTITIONS, 0) else {
+            return Ok(guarded);
+        };
+        guarded.is_by_position = section.version != VERSION;
+        match section.version {
+            WITHOUT_CONTENTS => guarded.without_contents = section.read(WITHOUT_CONTENTS)?,
+            BY_POSITION => guarded.fingerprints = section.read(BY_POSITION)?,
+            _ => guarded.fingerprints = section.read(VERSION)?,
+        }
+        Ok(guarded)
+    }
+
+    fn is_none(&self) -> bool {
+        self.fingerprints.is_empty() && self.without_contents.is_empty()
+    }
+
+    fn digests(&self) -> impl Iterator<Item = &'s PartitionDigest> + use<'s> {
+        let fingerprints = self.fingerprints.iter();
+        let digests = fingerprints.map(PartitionFingerprint::digest);
+        digests.chain(self.without_contents)
+    }
+
+    /// The partition of a digest, if it is unchanged.
+    fn find<'n>(
+        &self,
+        digest: &PartitionDigest,
+        now: &'n Partitions,
+    ) -> Result<&'n PartitionFingerprint, DiskChanged> {
+        let digest = match self.is_by_position {
+            true => digest.numbered(&now.disks)?,
+            false => *digest,
+        };
+        unchanged(&digest, &now.fingerprints)
+    }
 }

@@ -17,7 +17,8 @@ use poorwill_sleep::cut::{CutCause, CutReason, Found, Guard, find};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
-    AreaError, ColdBoot, NoSleep, NoWake, Obstacle, Quiesced, Slept, VaultState, Woke, sleep, wake,
+    AreaError, ColdBoot, MediumId, NoSleep, NoWake, Obstacle, Quiesced, Slept, VaultState, Woke,
+    sleep, wake,
 };
 use poorwill_store::{Area, Configuration, Name, NoImage, SleepMode, SnapshotRules};
 
@@ -580,20 +581,77 @@ fn a_snapshot_beside_what_is_known_to_be_unguarded_says_so_at_each_wake() {
 
 /// A power-on of the machine of such a disk.
 fn wake_beside_luks(disk: &mut FakeMedium) -> (Woke<u64>, Vec<String>) {
+    wake_beside(disk, |machine| machine.other_bytes = MIB)
+}
+
+/// A power-on of the machine that `prepare` makes, with room behind its area.
+fn wake_beside(
+    disk: &mut FakeMedium,
+    prepare: impl FnOnce(&mut FakeMachine<'_>),
+) -> (Woke<u64>, Vec<String>) {
     let mut memory = memory();
     let mut work = FakeWork::new(memory.os().pages());
     let mut machine = FakeMachine::new(disk, START, SHORT_AREA, None);
-    machine.other_bytes = MIB;
+    prepare(&mut machine);
     let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
     (woke, machine.said.take())
 }
 
-/// The fingerprint of the partition that holds LUKS, as version 2 of the section has it.
+/// The machine of such a disk, whose controller lists these namespaces. The last one is the disk.
+fn listing(namespaces: &[u32]) -> impl FnOnce(&mut FakeMachine<'_>) {
+    let ids = namespaces.iter().map(|number| MediumId::Namespace(*number));
+    let media = ids.collect();
+    |machine| {
+        machine.other_bytes = MIB;
+        machine.media = media;
+    }
+}
+
+#[test]
+fn a_disk_is_known_by_its_number_and_not_by_its_place_in_a_list() {
+    let sleep_then_wake = |then: &[u32], now: &[u32]| {
+        let mut disk = disk_beside_luks(&of_mode(Some(SleepMode::Persist)));
+        let (slept, _) = sleep_beside(&mut disk, listing(then));
+        assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+        wake_beside(&mut disk, listing(now)).0
+    };
+    // Namespaces in front that came or went.
+    for (then, now) in [([1, 2].as_slice(), [2].as_slice()), (&[2], &[1, 2])] {
+        let woke = sleep_then_wake(then, now);
+        assert!(matches!(woke, Woke::Awake(_)), "{then:?} {now:?}: {woke:?}");
+    }
+    // Another disk at the same place.
+    let Woke::Cold(reason) = sleep_then_wake(&[2], &[3]) else {
+        panic!("another disk counts as the same");
+    };
+    let gone = "partition 2 is not there any more: the image does not fit it any more";
+    assert_eq!(reason.to_string(), gone);
+}
+
+#[test]
+fn a_snapshot_whose_disk_is_gone_is_refused_and_kept() {
+    let snapshot = Configuration {
+        accepts_unguarded: true,
+        snapshots: STAGED.snapshots,
+        ..SNAPSHOT
+    };
+    let mut disk = disk_beside_luks(&snapshot);
+    let (slept, _) = sleep_beside(&mut disk, listing(&[1, 2]));
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+    for _ in 0..2 {
+        let (woke, _) = wake_beside(&mut disk, listing(&[1]));
+        assert!(matches!(woke, Woke::Cold(_)), "{woke:?}");
+    }
+    let (woke, _) = wake_beside(&mut disk, listing(&[2]));
+    assert!(matches!(woke, Woke::Awake(_)), "{woke:?}");
+}
+
+/// The fingerprint of the partition that holds LUKS, as versions 2 and 3 of the section have it.
 fn luks_fingerprint() -> [u8; 80] {
     let mut disk = disk_beside_luks(&of_mode(Some(SleepMode::Persist)));
     sleep_beside_luks(&mut disk);
     let bytes = disk.bytes();
-    let head = bytes.windows(6).position(|word| word == b"GRDS\x02\0");
+    let head = bytes.windows(6).position(|word| word == b"GRDS\x03\0");
     let fingerprint = bytes[head.unwrap() + 16..].first_chunk();
     *fingerprint.unwrap()
 }
@@ -605,8 +663,12 @@ fn an_image_that_does_not_accept_what_cannot_be_guarded_is_refused_or_names_it()
         snapshots: STAGED.snapshots,
         ..SNAPSHOT
     };
-    // The versions of the section: the older one does not say what the partition holds.
-    for (version, payload) in [(1, &fingerprint[..72]), (2, &fingerprint[..])] {
+    // The versions of the section: the oldest one does not say what the partition holds.
+    for (version, payload) in [
+        (1, &fingerprint[..72]),
+        (2, &fingerprint[..]),
+        (3, &fingerprint[..]),
+    ] {
         for configuration in [snapshot, of_mode(Some(SleepMode::Persist))] {
             let mut disk = disk_beside_luks(&configuration);
             let (slept, _) = sleep_beside(&mut disk, |machine| {
@@ -630,6 +692,35 @@ fn an_image_that_does_not_accept_what_cannot_be_guarded_is_refused_or_names_it()
             // It is kept, as each that is refused.
             let (woke, _) = wake_beside_luks(&mut disk);
             assert!(matches!(woke, Woke::Cold(again) if again == reason));
+        }
+    }
+}
+
+#[test]
+fn an_image_of_before_names_a_disk_by_its_position() {
+    let fingerprint = luks_fingerprint();
+    let disk_at = fingerprint.len() - 24;
+    for (version, bytes) in [(1, 72), (2, 80)] {
+        let mut payload = fingerprint[..bytes].to_vec();
+        payload[disk_at] = 1;
+        for (now, wakes) in [
+            ([1, 2].as_slice(), true),
+            (&[1, 2, 3], false),
+            (&[2], false),
+        ] {
+            let mut disk = disk_beside_luks(&of_mode(Some(SleepMode::Persist)));
+            let (slept, _) = sleep_beside(&mut disk, |machine| {
+                let owner = u32::from_le_bytes(*b"GRDS");
+                machine.section = Some((owner, version, payload.clone()));
+            });
+            assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+            let (woke, _) = wake_beside(&mut disk, listing(now));
+            let woken = matches!(woke, Woke::Awake(_));
+            assert_eq!(woken, wakes, "version {version}, {now:?}: {woke:?}");
+            if let Woke::Cold(reason) = woke {
+                let told = reason.to_string();
+                assert!(told.contains("is not there any more"), "{told}");
+            }
         }
     }
 }

@@ -29,12 +29,24 @@ pub struct PartitionDigest {
     guid: [u8; 16],
     /// Its name, padded with zeros.
     name: [u8; 40],
-    /// The number of its disk within the device.
-    disk: u32,
+    /// Its disk. In images of before: the position among the device's disks.
+    disk: DiskId,
     /// Its number on the disk, from 1.
     number: u32,
     /// The checksum of its place and its first [`FINGERPRINTED_BYTES`].
     digest: u64,
+}
+
+/// A disk of a device, by a number that outlasts a power-off: a namespace's own (NSID), or 0, which
+/// no namespace has, for the device's memory. A position in a list would not do: a controller can
+/// list other namespaces after a power-off than those that its OS had it list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+pub struct DiskId(pub u32);
+
+impl DiskId {
+    /// The device's memory, and the disk of a device with only one.
+    pub const MEMORY: DiskId = DiskId(0);
 }
 
 /// The length of a partition's start that a fingerprint covers. It includes the
@@ -96,6 +108,19 @@ impl PartitionDigest {
         }
     }
 
+    /// A digest of an image of before, whose disk is a position among the device's `disks`, with the
+    /// disk's number.
+    ///
+    /// # Errors
+    ///
+    /// [`DiskChanged::Gone`]: no disk has that position.
+    pub fn numbered(self, disks: &[DiskId]) -> Result<Self, DiskChanged> {
+        let DiskId(position) = self.disk;
+        let disk = disks.get(to_usize(position.into()));
+        let disk = *disk.ok_or(DiskChanged::Gone(self.name()))?;
+        Ok(PartitionDigest { disk, ..self })
+    }
+
     fn is_of(&self, other: &PartitionDigest) -> bool {
         (self.disk, self.number, self.guid) == (other.disk, other.number, other.guid)
     }
@@ -106,12 +131,6 @@ impl PartitionFingerprint {
     #[must_use]
     pub fn digest(&self) -> &PartitionDigest {
         &self.partition
-    }
-
-    /// Returns whether it describes the same partition as `digest`.
-    #[must_use]
-    pub fn is_of(&self, digest: &PartitionDigest) -> bool {
-        self.partition.is_of(digest)
     }
 
     /// The reason why it cannot detect all writes to the partition, if it cannot.
@@ -138,16 +157,15 @@ impl PartitionFingerprint {
     }
 }
 
-/// Adds the fingerprints of a disk's partitions, except sleep areas. `number` is the
-/// disk's number within the device. Nothing is written. `scratch` holds at least one
-/// page.
+/// Adds the fingerprints of a disk's partitions, except sleep areas. Nothing is written.
+/// `scratch` holds at least one page.
 ///
 /// # Errors
 ///
 /// [`GptError`]; [`GptError::TooManyOthers`] if there is no room for a fingerprint.
 pub fn fingerprint_partitions<M: Medium>(
     disk: &mut M,
-    number: u32,
+    id: DiskId,
     block_bytes: u32,
     scratch: &mut [Page],
     fingerprints: &mut PartitionFingerprints,
@@ -158,7 +176,7 @@ pub fn fingerprint_partitions<M: Medium>(
             partition: PartitionDigest {
                 guid: partition.guid,
                 name: partition.name,
-                disk: number,
+                disk: id,
                 number: partition.number,
                 digest,
             },
@@ -172,24 +190,20 @@ pub fn fingerprint_partitions<M: Medium>(
     Ok(())
 }
 
-/// Checks that all partitions of `then` are unchanged `now`. New partitions are allowed.
+/// The partition of `then` among those of `now`, if it is unchanged. New partitions are allowed.
 ///
 /// # Errors
 ///
-/// The first [`DiskChanged`].
-pub fn unchanged<'a>(
-    then: impl IntoIterator<Item = &'a PartitionDigest>,
-    now: &[PartitionFingerprint],
-) -> Result<(), DiskChanged> {
-    for fingerprint in then {
-        let mut now = now.iter().map(PartitionFingerprint::digest);
-        match now.find(|now| now.is_of(fingerprint)) {
-            Some(now) if now.digest == fingerprint.digest => {}
-            Some(_) => return Err(DiskChanged::Written(fingerprint.name())),
-            None => return Err(DiskChanged::Gone(fingerprint.name())),
-        }
+/// [`DiskChanged`].
+pub fn unchanged<'n>(
+    then: &PartitionDigest,
+    now: &'n [PartitionFingerprint],
+) -> Result<&'n PartitionFingerprint, DiskChanged> {
+    match now.iter().find(|now| now.partition.is_of(then)) {
+        Some(now) if now.partition.digest == then.digest => Ok(now),
+        Some(_) => Err(DiskChanged::Written(then.name())),
+        None => Err(DiskChanged::Gone(then.name())),
     }
-    Ok(())
 }
 
 /// A partition's digest and content.

@@ -44,8 +44,8 @@ pub use delay::{DEFAULT_STAGE_DELAY_MS, Delay, DelayError, LONGEST_DELAY_MS, LON
 pub use error::{CommitError, StoreError};
 pub use failure::Failure;
 pub use fingerprints::{
-    DiskChanged, FINGERPRINTED_BYTES, PartitionDigest, PartitionFingerprint, PartitionFingerprints,
-    PartitionName, UnguardedPartition, fingerprint_partitions, unchanged,
+    DiskChanged, DiskId, FINGERPRINTED_BYTES, PartitionDigest, PartitionFingerprint,
+    PartitionFingerprints, PartitionName, UnguardedPartition, fingerprint_partitions, unchanged,
 };
 pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, MAX_PARTITIONS, find_areas};
 pub use layout::MIN_AREA_BYTES;

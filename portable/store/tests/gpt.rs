@@ -10,7 +10,7 @@ use poorwill_medium::MediumError;
 use poorwill_medium::fake::{Effect, FakeMedium, Fault, INJECTED_STATUS};
 use poorwill_memory::Page;
 use poorwill_store::{
-    AREA_TYPE, AreaLocation, DiskChanged, FINGERPRINTED_BYTES, GptError, MAX_AREAS,
+    AREA_TYPE, AreaLocation, DiskChanged, DiskId, FINGERPRINTED_BYTES, GptError, MAX_AREAS,
     PartitionFingerprint, PartitionFingerprints, find_areas, fingerprint_partitions, unchanged,
 };
 use proptest::prelude::*;
@@ -309,8 +309,21 @@ proptest! {
 fn fingerprints(disk: &mut FakeMedium, block: u64) -> Result<PartitionFingerprints, GptError> {
     let mut fingerprints = PartitionFingerprints::new();
     let mut scratch = [Page::ZERO];
-    fingerprint_partitions(disk, 0, block as u32, &mut scratch, &mut fingerprints)
-        .map(|()| fingerprints)
+    fingerprint_partitions(
+        disk,
+        DiskId::MEMORY,
+        block as u32,
+        &mut scratch,
+        &mut fingerprints,
+    )
+    .map(|()| fingerprints)
+}
+
+fn all_unchanged(
+    then: &[PartitionFingerprint],
+    now: &[PartitionFingerprint],
+) -> Result<(), DiskChanged> {
+    (then.iter()).try_for_each(|then| unchanged(then.digest(), now).map(|_| ()))
 }
 
 #[test]
@@ -325,14 +338,11 @@ fn a_partition_that_was_written_to_is_told() {
             disk.flip(byte, 0);
         }
         let now = fingerprints(&mut disk, block).unwrap();
-        assert_eq!(
-            unchanged(then.iter().map(PartitionFingerprint::digest), &now),
-            Ok(())
-        );
+        assert_eq!(all_unchanged(&then, &now), Ok(()));
         for byte in [start, start + 1024, start + FINGERPRINTED_BYTES - 1] {
             disk.flip(byte, 7);
             let now = fingerprints(&mut disk, block).unwrap();
-            let told = unchanged(then.iter().map(PartitionFingerprint::digest), &now).unwrap_err();
+            let told = all_unchanged(&then, &now).unwrap_err();
             assert!(matches!(told, DiskChanged::Written(_)), "{told:?}");
             assert_eq!(told.to_string(), "partition 1 has been written to since");
             disk.flip(byte, 7);
@@ -348,24 +358,21 @@ fn a_partition_that_has_moved_or_gone_is_told() {
     moved.partitions[0].2 += 8;
     let now = fingerprints(&mut moved.build(), 512).unwrap();
     assert!(matches!(
-        unchanged(then.iter().map(PartitionFingerprint::digest), &now),
+        all_unchanged(&then, &now),
         Err(DiskChanged::Written(_))
     ));
     let mut gone = old.clone();
     gone.partitions.remove(0);
     let now = fingerprints(&mut gone.build(), 512).unwrap();
     assert!(matches!(
-        unchanged(then.iter().map(PartitionFingerprint::digest), &now),
+        all_unchanged(&then, &now),
         Err(DiskChanged::Gone(_))
     ));
     let mut more = old;
     more.partitions.push((7, LINUX, 5000, 5001));
     let now = fingerprints(&mut more.build(), 512).unwrap();
     assert_eq!(now.len(), 2);
-    assert_eq!(
-        unchanged(then.iter().map(PartitionFingerprint::digest), &now),
-        Ok(())
-    );
+    assert_eq!(all_unchanged(&then, &now), Ok(()));
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod irqchip;
 mod machine;
 mod memory;
 mod mmio;
+mod pci;
 mod random;
 mod sriov;
 mod state;

@@ -119,9 +119,9 @@ impl<'a> Bench<'a> {
         let disk = (subject.load == Load::Nvme).then(|| at("disk"));
         if let Some(file) = &disk {
             let kind = DiskKind {
-                root: false,
                 areas: vec!["64M".to_owned()],
                 attached: Attached::NvmePrompt,
+                ..DiskKind::default()
             };
             let disk = TrialDisk::make(&kind, file.clone(), None)?;
             let arguments = disk.arguments(0)?;

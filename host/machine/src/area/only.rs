@@ -4,7 +4,7 @@ use std::path::Path;
 use poorwill_medium::Window;
 use poorwill_memory::Page;
 use poorwill_store::{
-    GptError, PartitionFingerprint, PartitionFingerprints, StoreError, UnguardedPartition,
+    DiskId, GptError, PartitionFingerprint, PartitionFingerprints, StoreError, UnguardedPartition,
     fingerprint_partitions,
 };
 
@@ -62,7 +62,7 @@ impl OnlyArea {
         let scratch = &mut [Page::ZERO];
         fingerprint_partitions(
             &mut self.medium,
-            0,
+            DiskId::MEMORY,
             self.block_bytes,
             scratch,
             &mut fingerprints,

@@ -27,6 +27,8 @@ pub struct Partitioned<'d> {
     pub(super) shared: Option<SharedNamespace>,
     pub(super) controller: usize,
     pub(super) wrote: &'d RefCell<BTreeSet<usize>>,
+    /// See [`FakeMachine::media`](super::FakeMachine::media).
+    pub(super) media: &'d [MediumId],
 }
 
 impl Device for Partitioned<'_> {
@@ -36,11 +38,11 @@ impl Device for Partitioned<'_> {
         Self: 'm;
 
     fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA> {
-        ArrayVec::from_iter([(MediumId::Memory, BLOCK_BYTES)])
+        self.media.iter().map(|id| (*id, BLOCK_BYTES)).collect()
     }
 
-    fn medium(&mut self, _: MediumId) -> Result<Option<&mut Self>, AreaError> {
-        Ok(Some(self))
+    fn medium(&mut self, id: MediumId) -> Result<Option<&mut Self>, AreaError> {
+        Ok((self.media.last() == Some(&id)).then_some(self))
     }
 
     fn shared_namespace(&mut self, _: MediumId) -> Result<Option<SharedNamespace>, AreaError> {

@@ -12,6 +12,7 @@
 //! - `from=other` sleeps on a hart other than the one that booted
 //! - `dma=1` a device that must write to memory while that is saved
 //! - `foreign=1` some memory belongs to others
+//! - `command_sets=1` the disk's controller was used with all its command sets
 //! - `refusals=N` calls that fail, as the power does, before one must succeed
 
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
     check, clock, edu, foreign,
     machine::Machine,
     memory::Memory,
-    say,
+    pci, say,
     state::{State, check_arguments},
     verdict::{self, check_error},
     workers,
@@ -105,6 +106,9 @@ fn cycles(machine: &Machine, hart: usize) {
 
 /// Sets the alarms, and has other harts stop later, as the command line says.
 fn prepare(machine: &Machine, hart: usize) {
+    if machine.number("command_sets", 0) == 1 {
+        pci::select_all_command_sets(machine);
+    }
     let alarm_ms = machine.number("alarm_ms", 0) as u64;
     if alarm_ms > 0 {
         let _ = sbi_rt::set_timer(arch::time() + alarm_ms * machine.timebase / 1000);

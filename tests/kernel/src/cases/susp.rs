@@ -6,7 +6,7 @@ use crate::{
     check,
     machine::Machine,
     memory::Memory,
-    mmio, say, sriov,
+    mmio, pci, say, sriov,
     state::State,
     verdict::check_error,
     workers,
@@ -47,10 +47,10 @@ pub(super) fn errors(machine: &Machine, hart: usize) {
 }
 
 /// A good call, on a machine that cannot sleep as its area wants. `times=N`
-/// repeats it; before it the IOMMU is told to translate, if there is one, and devices on
-/// virtio's bus are taken into use, and with `vf=1` virtual functions of PCI's.
+/// repeats it; before it the IOMMU is told to translate, if there is one on its own or on PCI,
+/// and devices on virtio's bus are taken into use, and with `vf=1` virtual functions of PCI's.
 pub(super) fn refused(machine: &Machine, hart: usize) {
-    if let Some(iommu) = machine.iommu {
+    if let Some(iommu) = machine.iommu.or_else(|| pci::iommu(machine)) {
         // A directory of one level, in the last page; no device uses it.
         const ONE_LEVEL: u64 = 2;
         let page = machine.ram.end as u64 / 4096 - 1;
