@@ -19,7 +19,7 @@ pub mod nvme;
 pub mod pci;
 mod window;
 
-pub use clock::Clock;
+pub use clock::{Clock, Wait};
 pub use window::Window;
 
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};

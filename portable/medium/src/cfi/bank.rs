@@ -1,7 +1,7 @@
 use super::query::{Geometry, Table};
 use super::{CfiError, Registers};
 use crate::Clock;
-use crate::clock::wait_for;
+use crate::clock::{Wait, wait_for};
 
 /// Commands; each chip gets them in the lowest byte of its lanes.
 pub(super) const READ_ARRAY: u8 = 0xff;
@@ -58,12 +58,14 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
         // Two chips can look like one wide chip while one of them is busy. So a chip
         // smaller than the bus is not accepted at once.
         let mut smaller = None;
-        let answer = wait_for(&clock, ANSWER_MS, || match ask(&registers) {
-            Ok(Some(geometry)) if geometry.bytes < given => {
-                smaller = Some(geometry.bytes);
-                None
+        let answer = wait_for(&clock, (Wait::Flash(0), ANSWER_MS), || {
+            match ask(&registers) {
+                Ok(Some(geometry)) if geometry.bytes < given => {
+                    smaller = Some(geometry.bytes);
+                    None
+                }
+                other => other.transpose(),
             }
-            other => other.transpose(),
         });
         let geometry = match (answer, smaller) {
             (Some(geometry), _) => geometry?,
@@ -158,7 +160,7 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
     /// Waits until all chips are ready, and returns an error that any of them reports.
     fn finish(&self, offset: u64, limit: u64, failed: CfiError) -> Result<(), CfiError> {
         self.command(offset, READ_STATUS);
-        let status = wait_for(&self.clock, limit, || {
+        let status = wait_for(&self.clock, (Wait::Flash(offset), limit), || {
             let statuses = self.statuses(offset);
             statuses
                 .clone()

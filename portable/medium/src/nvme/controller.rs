@@ -9,7 +9,7 @@ use super::shared::Shared;
 use super::shared_namespace::{self, SharedNamespace};
 use super::{NvmeError, NvmeMedium, QueueMemory, Registers};
 use crate::Clock;
-use crate::clock::wait_for;
+use crate::clock::{Wait, wait_for};
 
 /// The most namespaces of a controller that are listed.
 pub const MAX_NAMESPACES: usize = 64;
@@ -317,9 +317,8 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         self.admin_id = (self.admin_id + 1) % 0x1000;
         self.admin
             .submit(&self.device.registers, command, self.admin_id);
-        let completion = wait_for(&self.device.clock, u64::from(ADMIN_TIMEOUT_MS), || {
-            self.admin.take()
-        });
+        let limit = (Wait::Admin(command.opcode), u64::from(ADMIN_TIMEOUT_MS));
+        let completion = wait_for(&self.device.clock, limit, || self.admin.take());
         let completion = completion.ok_or(NvmeError::TimedOut {
             opcode: command.opcode,
             milliseconds: ADMIN_TIMEOUT_MS,

@@ -6,7 +6,7 @@ use super::register::{
 };
 use super::registers::Registers;
 use crate::Clock;
-use crate::clock::{wait_firmly, wait_for};
+use crate::clock::{Wait, wait_firmly, wait_for};
 
 /// Entries of 64 bytes (2^6) and 16 bytes (2^4), 4 KiB pages, NVM command set.
 const CC_RUN: u32 = 4 << 20 | 6 << 16 | CC_EN;
@@ -104,10 +104,11 @@ impl<R: Registers, K: Clock> Device<R, K> {
         self.registers.write64(ASQ, submissions);
         self.registers.write64(ACQ, completions);
         self.registers.write32(CC, CC_RUN);
-        self.wait(|status| match status {
+        let limit = (Wait::Ready, u64::from(self.patience));
+        wait_for(&self.clock, limit, || match self.registers.read32(CSTS) {
             ALL_ONES => Some(Err(NvmeError::Absent)),
-            _ if status & CSTS_CFS != 0 => Some(Err(NvmeError::Fatal)),
-            _ if status & CSTS_RDY != 0 => Some(Ok(())),
+            status if status & CSTS_CFS != 0 => Some(Err(NvmeError::Fatal)),
+            status if status & CSTS_RDY != 0 => Some(Ok(())),
             _ => None,
         })
         .unwrap_or(Err(NvmeError::NotReady(self.patience)))
@@ -150,7 +151,7 @@ impl<R: Registers, K: Clock> Device<R, K> {
         let configuration = self.registers.read32(CC);
         self.registers
             .write32(CC, configuration & !CC_SHN | CC_SHN_NORMAL);
-        wait_for(&self.clock, u64::from(limit), || {
+        wait_for(&self.clock, (Wait::Shutdown, u64::from(limit)), || {
             let status = self.registers.read32(CSTS);
             (status != ALL_ONES && status & CSTS_SHST == CSTS_SHST_DONE).then_some(())
         })
@@ -169,17 +170,10 @@ impl<R: Registers, K: Clock> Device<R, K> {
         self.registers.write32(INTMC, !found.masked);
     }
 
-    fn wait<T>(&self, judge: impl Fn(u32) -> Option<T>) -> Option<T> {
-        wait_for(&self.clock, u64::from(self.patience), || {
-            judge(self.registers.read32(CSTS))
-        })
-    }
-
-    /// As [`wait`](Self::wait), but ignores a power failure.
+    /// Waits for the controller to stop, also while the power fails.
     fn wait_firmly<T>(&self, judge: impl Fn(u32) -> Option<T>) -> Option<T> {
-        wait_firmly(&self.clock, u64::from(self.patience), || {
-            judge(self.registers.read32(CSTS))
-        })
+        let limit = (Wait::Stop, u64::from(self.patience));
+        wait_firmly(&self.clock, limit, || judge(self.registers.read32(CSTS)))
     }
 }
 

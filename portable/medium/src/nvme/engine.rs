@@ -7,6 +7,7 @@ use super::queue::Queue;
 use super::shared::Shared;
 use super::slots::{Purpose, Slots, UnderWay};
 use super::{DEPTH, Registers};
+use crate::clock::Silence;
 use crate::{Direction, MediumError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,7 @@ pub(super) struct Engine<'a> {
     awaited: usize,
     /// The time when the queue was first empty after the latest completion.
     silent_since: Option<u64>,
+    silence: Silence,
     state: State,
     max_pages: usize,
     has_cache: bool,
@@ -75,6 +77,7 @@ impl<'a> Engine<'a> {
             failure: None,
             awaited: 0,
             silent_since: None,
+            silence: Silence::default(),
             state: State::Stopped,
             max_pages: PAGE_WORDS,
             has_cache: true,
@@ -146,7 +149,7 @@ impl<'a> Engine<'a> {
         self.finished.clear();
         self.failure = None;
         self.awaited = 0;
-        self.silent_since = None;
+        self.end_silence();
     }
 
     /// Submits a transfer of the pages at the given addresses. The caller has checked
@@ -195,7 +198,7 @@ impl<'a> Engine<'a> {
             let Some(completion) = self.queue.take() else {
                 break;
             };
-            self.silent_since = None;
+            self.end_silence();
             self.settle(completion);
         }
         self.queue.acknowledge(registers, self.slots.depth());
@@ -207,14 +210,21 @@ impl<'a> Engine<'a> {
         self.finished.pop()
     }
 
-    /// Whether commands are in flight, but no command has completed for more than `limit`
-    /// milliseconds.
-    pub(super) fn is_overdue(&mut self, now: u64, limit: u32) -> bool {
+    /// For how many milliseconds no command has completed, while commands are in flight. Also
+    /// returns whether that is to be told now.
+    pub(super) fn silent_for(&mut self, now: u64, limit: u64) -> (u64, bool) {
         if self.slots.under_way() == 0 {
-            return false;
+            return (0, false);
         }
         let since = *self.silent_since.get_or_insert(now);
-        now.saturating_sub(since) > u64::from(limit)
+        let silent = now.saturating_sub(since);
+        (silent, self.silence.breaks(silent, limit))
+    }
+
+    #[inline]
+    fn end_silence(&mut self) {
+        self.silent_since = None;
+        self.silence = Silence::default();
     }
 
     /// An SGL descriptor for the pages: a data block for a single run, or a segment with

@@ -6,6 +6,7 @@ use super::identify::Namespace;
 use super::memory::physical_address;
 use super::slots::Purpose;
 use super::{NvmeError, Registers};
+use crate::clock::Wait;
 use crate::{Clock, Direction, Medium, MediumError, check_range};
 
 /// The longest time without a completion while transfers are in flight, in milliseconds.
@@ -134,15 +135,23 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
             self.halt();
             return Err(MediumError::Protocol);
         }
-        if outcome.is_ok()
-            && self
-                .engine
-                .is_overdue(self.device.clock.milliseconds(), limit)
-        {
+        if outcome.is_ok() && self.is_overdue(limit) {
             self.halt();
             return Err(MediumError::TimedOut(limit));
         }
         Ok(outcome)
+    }
+
+    /// Whether commands are in flight, but no command has completed for more than `limit`
+    /// milliseconds.
+    fn is_overdue(&mut self, limit: u32) -> bool {
+        let limit = u64::from(limit);
+        let clock = &self.device.clock;
+        let (silent, is_to_be_told) = self.engine.silent_for(clock.milliseconds(), limit);
+        if is_to_be_told {
+            clock.waits(Wait::Transfer, limit);
+        }
+        silent > limit
     }
 
     fn halt(&mut self) {
@@ -240,10 +249,7 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
         if let Some(tag) = self.engine.take_finished() {
             return Ok(Some(tag));
         }
-        if self
-            .engine
-            .is_overdue(self.device.clock.milliseconds(), TRANSFER_TIMEOUT_MS)
-        {
+        if self.is_overdue(TRANSFER_TIMEOUT_MS) {
             return Err(MediumError::TimedOut(TRANSFER_TIMEOUT_MS));
         }
         Ok(None)

@@ -2,7 +2,7 @@ use poorwill_memory::PhysRange;
 
 use super::{NvmeError, Registers};
 use crate::Clock;
-use crate::clock::wait_for;
+use crate::clock::{Wait, wait_for};
 use crate::mapped::Persistence;
 
 const CAP: u64 = 0x00;
@@ -63,7 +63,7 @@ impl<R: Registers, P> MemoryRegion<R, P> {
             persistence,
             found,
         };
-        wait_for(clock, u64::from(patience), || {
+        wait_for(clock, (Wait::Region, u64::from(patience)), || {
             let status = region.registers.read32(PMRSTS);
             (status & PMRSTS_NRDY == 0).then_some(())
         })

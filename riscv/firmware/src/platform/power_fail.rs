@@ -7,12 +7,13 @@ use poorwill_devicetree::{Machine, PowerFailError, PowerFailInput};
 use poorwill_drivers::PowerFailLine;
 use poorwill_hart::interrupt;
 use poorwill_image::PowerFails;
-use poorwill_medium::Clock;
+use poorwill_medium::{Clock, Wait};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::CacheError;
 use thiserror::Error;
 
 use super::caches::Caches;
+use super::console::say;
 use super::memory_controller::{Controller, WearError};
 use super::platform;
 
@@ -122,6 +123,10 @@ impl<T: Clock> Clock for WaitClock<T> {
 
     fn power_fails(&self) -> bool {
         check().is_err()
+    }
+
+    fn waits(&self, wait: Wait, limit: u64) {
+        say!("waiting for {wait}, for up to {limit} ms");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::model::{Fault, Model};
 use super::{Pages, queue_memory, simple, start};
 use crate::nvme::{FLUSH_TIMEOUT_MS, NvmeError, NvmeMedium, Stop, TRANSFER_TIMEOUT_MS};
-use crate::{Direction, Medium, MediumError};
+use crate::{Direction, Medium, MediumError, Wait};
 use poorwill_memory::Page;
 
 type Tested<'c, 'a> = NvmeMedium<'c, 'a, &'a Model, &'a Model>;
@@ -192,6 +192,45 @@ fn finished_transfers_keep_their_place_until_asked_for() {
         assert_eq!(wait(&mut medium), Ok(0));
     }
     assert_eq!(medium.poll(), Ok(None));
+}
+
+#[test]
+fn each_long_wait_is_told_once() {
+    for (fault, told) in [
+        (
+            Fault::NeverReady,
+            vec![(Wait::Ready, 7_500), (Wait::Stop, 7_500)],
+        ),
+        (Fault::AdminStall(6), vec![(Wait::Admin(6), 60_000)]),
+        (Fault::Slow(1_000), vec![]),
+        (Fault::Slow(2_500), vec![(Wait::Admin(6), 60_000)]),
+    ] {
+        let model = simple(64);
+        model.with(|state| state.fault = fault);
+        let mut memory = queue_memory();
+        _ = start(&model, &mut memory);
+        let all = model.with(|state| state.told.clone());
+        assert_eq!(&all[..told.len()], told, "{fault:?}");
+        // Only the slow one goes on to further commands.
+        assert!(
+            all.len() == told.len() || matches!(fault, Fault::Slow(2_500)),
+            "{all:?}"
+        );
+    }
+    for flushes in [false, true] {
+        let model = simple(64);
+        let mut memory = queue_memory();
+        let mut controller = start(&model, &mut memory).unwrap();
+        model.with(|state| state.fault = Fault::Stall(0));
+        let mut medium = controller.medium(1).unwrap();
+        let (outcome, limit) = match flushes {
+            false => (medium.read(0, &mut [Page::ZERO]), TRANSFER_TIMEOUT_MS),
+            true => (medium.flush(), FLUSH_TIMEOUT_MS),
+        };
+        assert!(outcome.is_err());
+        let told = model.with(|state| state.told.clone());
+        assert_eq!(told, [(Wait::Transfer, u64::from(limit))]);
+    }
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 
 use super::disk::{Disk, Outcome};
 use super::memory::Exposed;
-use crate::Clock;
 use crate::nvme::Registers;
 use crate::nvme::fake::{Command, FakeRegisters, QueuePair, Written, identifier};
+use crate::{Clock, Wait};
 
 /// What the controller does wrong, or late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub(super) struct State {
     pub(super) random: u64,
     /// When a shutdown that is under way ends.
     pub(super) shut_down_at: u64,
+    /// The long waits that the driver told, with their limits.
+    pub(super) told: Vec<(Wait, u64)>,
     now: u64,
     queues: [QueuePair; 2],
     /// Completions that the driver has seen, of each queue.
@@ -87,6 +89,7 @@ impl Model {
             doorbells: [0; 2],
             random: 1,
             shut_down_at: u64::MAX,
+            told: Vec::new(),
             now: 0,
             queues: [QueuePair::default(); 2],
             taken: [0; 2],
@@ -124,6 +127,10 @@ impl Clock for Model {
             state.work();
             state.now
         })
+    }
+
+    fn waits(&self, wait: Wait, limit: u64) {
+        self.with(|state| state.told.push((wait, limit)));
     }
 }
 
