@@ -20,6 +20,9 @@ const AHCI: u32 = 0x01_06_01;
 /// The class and subclass of host bridges.
 const HOST_BRIDGE: u32 = 0x06_00;
 
+/// The class and subclass of IOMMUs.
+const IOMMU: u32 = 0x08_06;
+
 /// The device and vendor IDs of the 82574L.
 const I82574L: u32 = 0x10d3_8086;
 
@@ -41,6 +44,10 @@ impl Kind {
         }
         if listed.is_bridge || listed.class >> 8 == HOST_BRIDGE {
             return Ok(None);
+        }
+        // All other devices rely on its mode, which its configuration does not show.
+        if listed.class >> 8 == IOMMU {
+            return Err(KeeperError::NoKeeper(function));
         }
         let kind = match (listed.class, listed.id) {
             (NVME, _) => Some(Kind::Nvme),

@@ -4,7 +4,7 @@ use poorwill_image::{NoRoom, OpenError, PowerFails, SaveError, StateError};
 use poorwill_medium::MediumError;
 use poorwill_medium::mapped::MappedError;
 use poorwill_medium::nvme::NvmeError;
-use poorwill_medium::pci::PciError;
+use poorwill_medium::pci::{Function, PciError};
 use poorwill_store::{DiskChanged, Failure, GptError, NoImage, StoreError, UnguardedPartition};
 use thiserror::Error;
 
@@ -26,6 +26,11 @@ pub enum AreaError {
     /// An error of PCI.
     #[error("{0}")]
     Pci(#[from] PciError),
+    /// An IOMMU lets no device reach memory.
+    #[error(
+        "the IOMMU {0} is closed, so no disk reaches memory: leave it off at the start, and then bare"
+    )]
+    Iommu(Function),
     /// An error of NVMe.
     #[error("{0}")]
     Nvme(#[from] NvmeError),
@@ -115,6 +120,12 @@ pub enum Obstacle {
         "the IOMMU at {0:#x} is on, so the disk would not reach memory where it is told to: leave it off, or bare"
     )]
     Iommu(u64),
+    /// An IOMMU on PCI translates, and its driver does not set it up again after a power-off.
+    #[error(
+        "the IOMMU {0} is on, and would be off after the power-on: keep its driver from it (Linux: \
+         initcall_blacklist=riscv_iommu_pci_driver_init), or remove it"
+    )]
+    PciIommu(Function),
     /// A device has access to memory, and only its driver can stop it.
     #[error(
         "the device at {0:#x} is in use, and may write to memory while it is saved: its driver must stop it"

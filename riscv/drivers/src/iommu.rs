@@ -11,6 +11,7 @@ mod error;
 mod faults;
 mod map;
 mod memory;
+mod mode;
 mod queue;
 mod register;
 mod translating;
@@ -25,10 +26,8 @@ pub use error::IommuError;
 pub use faults::{Access, Drained, Fault, FaultCause};
 pub use map::{DmaRange, IdentityMap};
 pub use memory::{TableMemory, TablePages};
+pub use mode::{Iommu, IommuMode};
 pub use translating::TranslatingIommu;
-
-use crate::Registers;
-use register::{DDTP, ddtp as mode};
 
 /// The most reads of a register while the driver waits for the IOMMU. With fewer than ten
 /// instructions for each, a wait stays within machine mode's bound with interrupts off.
@@ -48,32 +47,6 @@ impl From<Function> for DeviceId {
 impl fmt::Display for DeviceId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:#x}", self.0)
-    }
-}
-
-/// An IOMMU.
-#[derive(Clone, Copy, Debug)]
-pub struct Iommu<R> {
-    registers: R,
-}
-
-impl<R: Registers<u64>> Iommu<R> {
-    /// The IOMMU with these registers.
-    pub fn new(registers: R) -> Self {
-        Iommu { registers }
-    }
-
-    /// Sets an IOMMU that is off, as after a power-on, to bare. One that translates stays
-    /// unchanged.
-    pub fn start(&self) {
-        if self.registers.read(DDTP) & mode::MODE == mode::OFF {
-            self.registers.write(DDTP, mode::BARE);
-        }
-    }
-
-    /// Returns whether devices' accesses are translated or blocked.
-    pub fn is_on(&self) -> bool {
-        self.registers.read(DDTP) & mode::MODE != mode::BARE
     }
 }
 

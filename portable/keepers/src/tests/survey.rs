@@ -83,6 +83,20 @@ fn a_device_without_a_keeper_is_told_while_it_may_hold_anything() {
 }
 
 #[test]
+fn an_iommu_is_told_and_refuses_even_if_it_seems_unused() {
+    for command in [0, 2, 6] {
+        for drivers in [Drivers::Running, Drivers::Suspended] {
+            let machine = Fake::new(Node::new(STEP, 0x0806_0000), &[2], Nothing);
+            let register = COMMAND.try_into().unwrap();
+            machine.config(0).write32(FUNCTION, register, command);
+            let reason = KeeperError::NoKeeper(FUNCTION);
+            assert_eq!(told(&machine.config(0)), [reason]);
+            assert_eq!(stop_under(&machine, drivers).err(), Some(reason));
+        }
+    }
+}
+
+#[test]
 fn a_device_with_virtual_functions_is_told_and_refuses_whatever_it_is() {
     for is_master in [false, true] {
         for mut node in [

@@ -71,4 +71,9 @@ pub enum PciError {
     /// There are more devices than the driver can list.
     #[error("more than {max} devices for sleep areas; {0} is left out", max = super::MAX_DEVICES)]
     TooMany(Function),
+    /// There are more IOMMUs than the driver can list, so it cannot open them all.
+    #[error(
+        "more than {max} IOMMUs below a PCI host bridge; remove {0}", max = super::MAX_IOMMUS
+    )]
+    TooManyIommus(Function),
 }

@@ -4,15 +4,20 @@ use super::bus::{Bus, Present};
 use super::journal::Journal;
 use super::register::is_bridge;
 use super::{
-    ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, MAX_DEVICES, PciError, Step,
+    ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, MAX_DEVICES, MAX_IOMMUS,
+    PciError, Step,
 };
 use crate::Clock;
 
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The devices, in bus order.
+    /// The devices that can hold a sleep area, in bus order.
     pub devices: ArrayVec<Location, MAX_DEVICES>,
+    /// The IOMMUs. The other devices may reach memory only through them.
+    pub iommus: ArrayVec<Location, MAX_IOMMUS>,
+    /// An IOMMU is not listed ([`PciError::TooManyIommus`]).
+    pub more_iommus: Option<PciError>,
     /// The first error that prevented the search of a part of the bus. The listed devices
     /// can still be used.
     pub complaint: Option<PciError>,
@@ -67,9 +72,7 @@ impl Walk {
                     function: step,
                     kind,
                 };
-                if self.search.devices.try_push(location).is_err() {
-                    self.complain(PciError::TooMany(function));
-                }
+                self.list(location, function);
             }
         }
     }
@@ -91,6 +94,17 @@ impl Walk {
             Err(error) => self.complain(error),
         }
         journal.undo(config, clock, None);
+    }
+
+    fn list(&mut self, location: Location, function: Function) {
+        if location.kind == Kind::Iommu {
+            if self.search.iommus.try_push(location).is_err() {
+                let error = PciError::TooManyIommus(function);
+                self.search.more_iommus.get_or_insert(error);
+            }
+        } else if self.search.devices.try_push(location).is_err() {
+            self.complain(PciError::TooMany(function));
+        }
     }
 
     fn complain(&mut self, error: PciError) {

@@ -10,6 +10,9 @@ pub const MAX_DEPTH: usize = 7;
 /// The most devices that a search lists.
 pub const MAX_DEVICES: usize = 16;
 
+/// The most IOMMUs below a host bridge.
+pub const MAX_IOMMUS: usize = 4;
+
 /// One step of the path from the host bridge to a device: a function on its bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {

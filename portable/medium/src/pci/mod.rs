@@ -43,7 +43,7 @@ pub use list::{
     Listed, bar_address, function_at, has_virtual_functions, holds_state, list,
     refuse_virtual_functions, switch_off, take_access,
 };
-pub use location::{Location, MAX_DEPTH, MAX_DEVICES, Step};
+pub use location::{Location, MAX_DEPTH, MAX_DEVICES, MAX_IOMMUS, Step};
 pub use message::{Message, MessageTable, Messages, message_table, messages};
 pub use saved::{SavedConfig, SavedRegister, is_same, put_back, put_back_interrupts};
 pub use silence::{Silenced, silence};

@@ -11,6 +11,7 @@ pub(super) const COMMAND_NO_INTX: u32 = 1 << 10;
 pub(super) const STATUS_CAPABILITIES: u32 = 1 << 20;
 pub(super) const CLASS: u16 = 0x08;
 pub(super) const CLASS_NVME: u32 = 0x01_08_02;
+pub(super) const CLASS_IOMMU: u32 = 0x08_06_00;
 /// Cache line, latency timer, header type, self-test.
 pub(super) const HEADER: u16 = 0x0c;
 pub(super) const BAR0: u16 = 0x10;

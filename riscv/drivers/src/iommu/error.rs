@@ -47,6 +47,14 @@ pub enum IommuError {
     /// There are more maps than address space numbers.
     #[error("the IOMMU has too many maps")]
     TooManyMaps,
+    /// A directory was in use at the start.
+    #[error(
+        "the IOMMU translates already (ddtp {0:#x}): let the earlier boot stage leave it off or bare"
+    )]
+    Translates(u64),
+    /// The IOMMU did not take the mode in which devices use physical addresses.
+    #[error("the IOMMU stays closed (ddtp {0:#x}), and no device behind it reaches memory")]
+    Closed(u64),
     /// A write to a register did not take effect in time.
     #[error(
         "the IOMMU did not finish a write to register {register:#x} within {polls} reads of it"

@@ -10,6 +10,7 @@ use poorwill_memory::PhysRange;
 
 use self::model::{Model, PAGE, Request};
 use super::*;
+use crate::Registers;
 
 type Driver<'a> = TranslatingIommu<&'a Model, &'a Model>;
 

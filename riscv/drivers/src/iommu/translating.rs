@@ -5,9 +5,10 @@ use super::context::{TRANSLATION_CONTROL, space_of};
 use super::directory::Directory;
 use super::faults::{Drained, Fault, FaultQueue};
 use super::memory::{TableMemory, TablePages};
+use super::mode::{close_all, settled};
 use super::queue::turn_off;
 use super::register::{CQCSR, DDTP, FQCSR, PAGE_NUMBER, PQCSR, ddtp};
-use super::{Capabilities, Context, DeviceId, DmaRange, IdentityMap, IommuError, MAX_POLLS};
+use super::{Capabilities, Context, DeviceId, DmaRange, IdentityMap, IommuError};
 use crate::Registers;
 
 /// An IOMMU with a device directory: a device reaches memory only through its
@@ -224,29 +225,4 @@ where
         }
         Ok(())
     }
-}
-
-/// Lets no access of any device pass. The root's page number stays, as 5.5 demands.
-fn close_all(registers: &impl Registers<u64>) -> Result<(), IommuError> {
-    let before = settled(registers)?;
-    if before & ddtp::MODE != ddtp::OFF {
-        registers.write(DDTP, before & !ddtp::MODE);
-        settled(registers)?;
-    }
-    Ok(())
-}
-
-/// Waits until the last write of DDTP has taken effect; returns its value.
-fn settled(registers: &impl Registers<u64>) -> Result<u64, IommuError> {
-    for _ in 0..MAX_POLLS {
-        let value = registers.read(DDTP);
-        if value & ddtp::BUSY == 0 {
-            return Ok(value);
-        }
-        core::hint::spin_loop();
-    }
-    Err(IommuError::Busy {
-        register: DDTP,
-        polls: MAX_POLLS,
-    })
 }

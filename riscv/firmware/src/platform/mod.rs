@@ -251,7 +251,7 @@ unsafe fn set_up(
     (platform.power_fail.iter().flatten()).for_each(PowerFail::start);
     // An IOMMU that is off, as after a reset, lets no device of a domain reach memory.
     if !is_partitioned {
-        platform.iommus.iter().for_each(|(_, iommu)| iommu.start());
+        platform.open_iommus();
     }
     // SAFETY: passed on to the caller.
     Ok(unsafe { hand_out(platform, machine, bytes, cut_pages) })
@@ -379,6 +379,15 @@ fn os_memory(
 }
 
 impl Platform {
+    /// Opens the IOMMUs that the device tree names, so that disks reach memory.
+    fn open_iommus(&self) {
+        for (address, iommu) in &self.iommus {
+            if let Err(error) = iommu.open() {
+                console::say!("IOMMU at {address:#x}: {error}");
+            }
+        }
+    }
+
     pub(crate) fn set_load_mark(&self, mark: LoadMark) {
         // SAFETY: the firmware's own memory; only the hart that wakes the machine uses it.
         unsafe { ram::set_load_mark(self.firmware[0], mark, self.cache_block) }

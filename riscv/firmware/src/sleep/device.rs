@@ -4,7 +4,6 @@
 use core::fmt;
 
 use arrayvec::ArrayVec;
-use poorwill_arch::Time;
 use poorwill_arch::pci::{DeviceMemory, Ecam, NvmeRegisters, config_space};
 use poorwill_devicetree::MAX_PCI_HOSTS;
 use poorwill_medium::Medium;
@@ -16,10 +15,11 @@ use poorwill_medium::pci::{self, DeviceHandle, Kind, Location, Silenced};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::{AreaError, Device, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId};
 
+use super::clock::{DeviceClock, clock};
+use super::iommus::{self, Phase};
 use crate::cut::disks;
 use crate::platform::console::say;
 use crate::platform::platform;
-use crate::platform::power_fail::WaitClock;
 use crate::sleep_memory::queues;
 
 /// The location of a device.
@@ -28,6 +28,8 @@ pub(super) struct Place {
     /// Index of its host bridge in the platform's list.
     host: usize,
     location: Location,
+    /// Why its DMA reaches no memory, if it does not.
+    blocked: Option<AreaError>,
 }
 
 impl fmt::Display for Place {
@@ -36,14 +38,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// The clock for waits on devices.
-fn clock() -> WaitClock<&'static Time> {
-    WaitClock(&platform().time)
-}
-
-/// The devices that may hold sleep areas. The console reports why a device cannot be found.
-pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
+/// The devices that may hold sleep areas, with the IOMMUs opened before them. The console reports
+/// why a device cannot be found.
+pub(super) fn find(phase: Phase) -> ArrayVec<Place, MAX_DEVICES> {
     let mut places = ArrayVec::new();
+    iommus::begin();
     for (host, described) in platform().pci.iter().enumerate() {
         // SAFETY: the device tree describes the bridge, and the OS's harts are
         // stopped or not yet started.
@@ -52,8 +51,14 @@ pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
         if let Some(complaint) = search.complaint {
             say!("PCI: {complaint}");
         }
+        let blocked = iommus::look(phase, described, &search).err();
         for location in search.devices {
-            if places.try_push(Place { host, location }).is_err() {
+            let place = Place {
+                host,
+                blocked: blocked.filter(|_| location.kind() == Kind::Nvme),
+                location,
+            };
+            if places.try_push(place).is_err() {
                 say!("only the first {MAX_DEVICES} devices are looked at");
                 return places;
             }
@@ -70,7 +75,7 @@ pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
 pub(super) enum Running<'r> {
     /// An NVMe controller, and its memory region if there is one.
     Nvme(
-        Controller<'r, NvmeRegisters<'r>, WaitClock<&'static Time>>,
+        Controller<'r, NvmeRegisters<'r>, DeviceClock>,
         Option<MappedMedium<MemoryRegion<NvmeRegisters<'r>, DeviceMemory<'r>>>>,
     ),
     /// Memory.
@@ -88,6 +93,9 @@ pub(super) fn on_device<R>(
     stop: impl Fn(&Result<R, AreaError>) -> Stop,
     job: impl FnOnce(&mut Running<'_>) -> Result<R, AreaError>,
 ) -> Result<R, AreaError> {
+    if let Some(error) = place.blocked {
+        return Err(error);
+    }
     let described = &platform().pci[place.host];
     // SAFETY: the device tree describes the bridge, and the OS's harts are
     // stopped or not yet started.
@@ -138,6 +146,8 @@ fn start<'r>(
             start_controller(place, handle, config, region, queues)
         }
         Kind::SharedMemory => start_memory(handle, config),
+        // The search lists it apart.
+        Kind::Iommu => Err(AreaError::NoArea),
     }
 }
 
@@ -166,13 +176,14 @@ fn start_controller<'r>(
     queues: &'r mut QueueMemory,
 ) -> Result<Running<'r>, AreaError> {
     let registers = NvmeRegisters::new(handle, config);
-    let controller = Controller::start(registers, clock(), queues)?;
+    let clock = DeviceClock::of(handle.function());
+    let controller = Controller::start(registers, clock.clone(), queues)?;
     if let Some(facts) = controller.shutdown_facts() {
         disks::found(place.host, &place.location, facts);
     }
     let start = |range| -> Result<_, AreaError> {
         let care = DeviceMemory::new(range, (handle, config), platform().cache_block);
-        let region = MemoryRegion::enable(registers, care, &clock())?;
+        let region = MemoryRegion::enable(registers, care, &clock)?;
         // SAFETY: as in `start_memory`.
         let memory = unsafe { MappedMemory::new(range) }?;
         Ok(MappedMedium::new(memory, region)?)
@@ -196,7 +207,7 @@ fn start_memory<'r>(handle: &'r DeviceHandle, config: &'r Ecam) -> Result<Runnin
 
 /// A medium of a running device.
 pub(super) enum AnyMedium<'m, 'r> {
-    Namespace(NvmeMedium<'m, 'r, NvmeRegisters<'r>, WaitClock<&'static Time>>),
+    Namespace(NvmeMedium<'m, 'r, NvmeRegisters<'r>, DeviceClock>),
     Mapped(&'m mut dyn Medium),
 }
 

@@ -16,6 +16,7 @@ use poorwill_sleep::{
 use spin::Mutex;
 
 use super::device::{self, Place, Running};
+use super::iommus::{self, Phase};
 use super::retain::Resting;
 use crate::cut::{self, MachineState};
 use crate::entry;
@@ -29,7 +30,7 @@ use crate::workers::StoppedHarts;
 
 /// The machine that this firmware runs on.
 #[derive(Debug)]
-pub(super) struct Firmware;
+pub(super) struct Firmware(pub(super) Phase);
 
 /// The progress bar on the console.
 static BAR: Mutex<Option<Bar>> = Mutex::new(None);
@@ -89,7 +90,7 @@ impl Devices for Firmware {
     type Device<'d> = Running<'d>;
 
     fn devices(&self) -> ArrayVec<Place, MAX_DEVICES> {
-        device::find()
+        device::find(self.0)
     }
 
     fn on_device<R>(
@@ -106,7 +107,8 @@ impl Devices for Firmware {
         if let Some((address, _)) = iommus.find(|(_, iommu)| iommu.is_on()) {
             return Some(Obstacle::Iommu(*address));
         }
-        virtio::live().map(Obstacle::LiveDevice)
+        let on_pci = iommus::translating().map(Obstacle::PciIommu);
+        on_pci.or_else(|| virtio::live().map(Obstacle::LiveDevice))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Sleep and wake on this hardware. The `sleep` crate decides, and orders the steps. This module
 //! implements its machine, and ends a sleep or a wake.
 
+mod clock;
 mod device;
 mod domains;
+mod iommus;
 mod machine;
 mod retain;
 
@@ -21,6 +23,7 @@ use crate::platform::platform;
 use crate::platform::power::{self, PowerOff};
 use crate::report;
 use crate::sleep_memory::{os_memory, work};
+use iommus::Phase;
 use machine::Firmware;
 
 pub(crate) use domains::{Refused, may_sleep, park, sleep_all};
@@ -36,7 +39,7 @@ pub(crate) fn sleep(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(
     // SAFETY: the sleep holds nothing that the OS's timer needs.
     match unsafe {
         interruptible(0, || {
-            poorwill_sleep::sleep(&Firmware, quiesced, &mut work())
+            poorwill_sleep::sleep(&Firmware(Phase::Sleep), quiesced, &mut work())
         })
     } {
         Slept::Awake => {
@@ -69,7 +72,7 @@ pub(crate) fn wake(began: u64, stopped: &DomainStopped<'_>, no_cut: Option<CutRe
         // SAFETY: the wake holds nothing that the OS's timer needs.
         unsafe {
             interruptible(0, || {
-                poorwill_sleep::wake(&Firmware, &mut memory, &mut work(), began)
+                poorwill_sleep::wake(&Firmware(Phase::Start), &mut memory, &mut work(), began)
             })
         }
     };

@@ -421,6 +421,45 @@ fn shared_memory_is_found_and_lent_without_a_right_to_access_memory() {
     ));
 }
 
+/// An IOMMU with a page of registers.
+fn iommu(device: u8) -> Node {
+    let mut node = Node::nvme(step(device), 0x1000, true);
+    node.registers[2] = 0x0806_0001;
+    node
+}
+
+#[test]
+fn iommus_are_listed_apart_and_lent_without_a_right_to_access_memory() {
+    let port = Node::bridge(step(5), 4, vec![iommu(0)]);
+    let model = Model::new(vec![simple(), iommu(4), port]);
+    let search = find(&model, &model, &host());
+    assert_eq!(search.devices.as_slice(), [location(&[], 3)]);
+    let places = [
+        location_of(Kind::Iommu, &[], 4),
+        location_of(Kind::Iommu, &[5], 0),
+    ];
+    assert_eq!(search.iommus.as_slice(), places);
+    assert_eq!((search.more_iommus, search.complaint), (None, None));
+    borrow(&model, &places[0], |handle| {
+        assert_eq!(handle.length(), 0x1000);
+        assert_eq!(model.root.borrow()[1].command() & 0b110, 0b010);
+    });
+}
+
+#[test]
+fn more_iommus_than_can_be_opened_are_told() {
+    let nodes: Vec<Node> = (1..=4 + 2).map(iommu).collect();
+    let model = Model::new(nodes);
+    let search = find(&model, &model, &host());
+    assert_eq!(search.iommus.len(), 4);
+    let first = Function {
+        bus: host().first_bus,
+        device: 4 + 1,
+        function: 0,
+    };
+    assert_eq!(search.more_iommus, Some(PciError::TooManyIommus(first)));
+}
+
 #[test]
 fn memory_goes_beyond_four_gib_if_it_can() {
     let model = Model::new(vec![Node::shared(step(4), 4 * GIB)]);

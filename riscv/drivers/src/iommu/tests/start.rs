@@ -2,38 +2,86 @@ use std::cell::Cell;
 
 use super::model::{self, Queue};
 use super::*;
-use crate::iommu::register::{CQCSR, DDTP, capabilities};
+use crate::iommu::register::{CAPABILITIES, CQCSR, DDTP, capabilities, ddtp};
 
-/// DDTP alone.
+/// DDTP, with the modes that it can take, the reads for which a write stays busy, and the version.
 #[derive(Debug)]
-struct ModeRegister(Cell<u64>);
+struct ModeRegister {
+    value: Cell<u64>,
+    modes: u64,
+    delay: u32,
+    busy: Cell<u32>,
+    version: u64,
+}
+
+impl ModeRegister {
+    fn new(value: u64) -> Self {
+        ModeRegister {
+            value: Cell::new(value),
+            modes: 0b1_1111,
+            delay: 3,
+            busy: Cell::new(0),
+            version: 0x10,
+        }
+    }
+}
 
 impl Registers<u64> for ModeRegister {
     fn read(&self, offset: u64) -> u64 {
+        if offset == CAPABILITIES {
+            return self.version;
+        }
         assert_eq!(offset, DDTP);
-        self.0.get()
+        let busy = self.busy.get();
+        self.busy.set(busy.saturating_sub(1));
+        self.value.get() | if busy > 0 { ddtp::BUSY } else { 0 }
     }
 
     fn write(&self, offset: u64, value: u64) {
         assert_eq!(offset, DDTP);
-        self.0.set(value);
+        assert_eq!(self.busy.get(), 0, "written while busy");
+        self.busy.set(self.delay);
+        if self.modes >> (value & ddtp::MODE) & 1 == 1 {
+            self.value.set(value);
+        }
     }
 }
 
 #[test]
 fn one_that_is_off_is_opened_and_one_that_translates_is_told() {
     // Off, bare, one level, three levels with a directory.
-    for (before, after, is_on) in [
-        (0, 1, false),
-        (1, 1, false),
-        (2, 2, true),
-        (0x1234_5404, 0x1234_5404, true),
+    for (before, after, mode) in [
+        (0, 1, IommuMode::Bare),
+        (1, 1, IommuMode::Bare),
+        (2, 2, IommuMode::Translating),
+        (0x1234_5404, 0x1234_5404, IommuMode::Translating),
     ] {
-        let model = ModeRegister(Cell::new(before));
+        let model = ModeRegister::new(before);
         let iommu = Iommu::new(&model);
-        iommu.start();
-        assert_eq!((model.0.get(), iommu.is_on()), (after, is_on));
+        let opened = match mode {
+            IommuMode::Bare => Ok(()),
+            _ => Err(IommuError::Translates(before)),
+        };
+        assert_eq!(iommu.open(), opened);
+        assert_eq!((model.value.get(), iommu.mode()), (after, mode));
+        assert_eq!(iommu.is_on(), mode != IommuMode::Bare);
     }
+}
+
+#[test]
+fn one_that_does_not_open_is_told() {
+    let open = |change: fn(&mut ModeRegister)| {
+        let mut model = ModeRegister::new(0);
+        change(&mut model);
+        (Iommu::new(&model).open(), model.value.get())
+    };
+    let (told, after) = open(|model| model.modes = 0b1_1101);
+    assert_eq!((told, after), (Err(IommuError::Closed(0)), 0));
+    let (told, _) = open(|model| model.delay = MAX_POLLS + 1);
+    assert!(matches!(told, Err(IommuError::Busy { .. })), "{told:?}");
+    // Another device, or another version.
+    let (told, after) = open(|model| model.version = 0x20);
+    assert_eq!((told, after), (Err(IommuError::Version(0x20)), 0));
 }
 
 fn start(model: &Model, highest: u32) -> Result<(), IommuError> {

@@ -1,0 +1,42 @@
+//! The clocks for waits on PCI.
+
+use poorwill_arch::Time;
+use poorwill_medium::pci::Function;
+use poorwill_medium::{Clock, Wait};
+
+use crate::platform::console::say;
+use crate::platform::platform;
+use crate::platform::power_fail::WaitClock;
+
+/// The clock for waits on the bus.
+pub(super) fn clock() -> WaitClock<&'static Time> {
+    WaitClock(&platform().time)
+}
+
+/// The clock for waits on a device, which names it.
+#[derive(Clone, Debug)]
+pub(super) struct DeviceClock(Function);
+
+impl DeviceClock {
+    pub(super) fn of(function: Function) -> Self {
+        DeviceClock(function)
+    }
+}
+
+impl Clock for DeviceClock {
+    fn milliseconds(&self) -> u64 {
+        clock().milliseconds()
+    }
+
+    fn power_fails(&self) -> bool {
+        clock().power_fails()
+    }
+
+    #[cold]
+    fn waits(&self, wait: Wait, limit: u64) {
+        say!(
+            "PCI function {}: waiting for {wait}, for up to {limit} ms",
+            self.0
+        );
+    }
+}
