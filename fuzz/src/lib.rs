@@ -13,6 +13,7 @@ pub mod area;
 pub mod disk;
 pub mod dma;
 pub mod image;
+pub mod linux;
 pub mod nvme;
 pub mod pci;
 pub mod replay;

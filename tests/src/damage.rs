@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use gpt_disk_types::{Crc32, crc};
 use poorwill_image::{Header, Section};
 use poorwill_machine::disk::FileMedium;
 use poorwill_medium::{Medium, Window};
@@ -117,6 +118,30 @@ pub(crate) fn apply(damage: Damage, disk: &Path, block_bytes: u32) -> anyhow::Re
             overwrite(&file, 0, table, &mut std::io::repeat(0))?;
             overwrite(&file, end - table, table, &mut std::io::repeat(0))?;
         }
+        Damage::WholeSwap => {
+            let mut header = [0; 3 << 10];
+            // The version, and the last page.
+            header[..4].copy_from_slice(&1u32.to_le_bytes());
+            let pages = u32::try_from(file.metadata()?.len() / PAGE_BYTES)?;
+            header[4..8].copy_from_slice(&(pages - 1).to_le_bytes());
+            header[(3 << 10) - 10..].copy_from_slice(b"SWAPSPACE2");
+            file.write_all_at(&header, 1 << 10)?;
+        }
+        Damage::Overlap => {
+            let end = (found.area.start + found.area.length) / u64::from(block_bytes);
+            let first = end - (1 << 20) / u64::from(block_bytes);
+            edit_tables(&file, block_bytes, |entries| {
+                let (area, free) = entries.split_at_mut(ENTRY_BYTES);
+                free[..ENTRY_BYTES].copy_from_slice(area);
+                // Another type and GUID.
+                free[..32].fill(7);
+                free[32..40].copy_from_slice(&first.to_le_bytes());
+                free[40..48].copy_from_slice(&(end + 8).to_le_bytes());
+            })?;
+        }
+        Damage::OnTable => edit_tables(&file, block_bytes, |entries| {
+            entries[32..40].copy_from_slice(&1u64.to_le_bytes());
+        })?,
     }
     file.sync_all()?;
     Ok(())
@@ -138,6 +163,34 @@ pub(crate) fn unseal(disk: &Path, block_bytes: u32) -> anyhow::Result<()> {
     record.0[6] = header.0[2];
     record.0[2] = checksum::of_words_but(&record.0[..64], 2);
     file.write_all_at(record.as_bytes(), found.record)?;
+    Ok(())
+}
+
+/// Length of an entry of a partition table, in bytes.
+const ENTRY_BYTES: usize = 128;
+
+/// Changes the entries of both copies of a partition table, and corrects the checksums.
+fn edit_tables(file: &File, block_bytes: u32, edit: impl Fn(&mut [u8])) -> anyhow::Result<()> {
+    let checksum = |bytes: &[u8]| crc::Crc::<u32>::new(&Crc32::ALGORITHM).checksum(bytes);
+    let last = file.metadata()?.len() / u64::from(block_bytes) - 1;
+    for block in [1, last] {
+        // UEFI 2.10, section 5.3.2: the places of the fields.
+        let mut header = [0; 92];
+        let place = block * u64::from(block_bytes);
+        file.read_exact_at(&mut header, place)?;
+        let word = |at: usize| header[at..].first_chunk().copied().map(u32::from_le_bytes);
+        let (lba, count) = (word(72).context("a word")?, word(80).context("a word")?);
+        let array = u64::from(lba) * u64::from(block_bytes);
+        let mut entries = vec![0; count as usize * ENTRY_BYTES];
+        file.read_exact_at(&mut entries, array)?;
+        edit(&mut entries);
+        file.write_all_at(&entries, array)?;
+        header[88..92].copy_from_slice(&checksum(&entries).to_le_bytes());
+        header[16..20].fill(0);
+        let own = checksum(&header);
+        header[16..20].copy_from_slice(&own.to_le_bytes());
+        file.write_all_at(&header, place)?;
+    }
     Ok(())
 }
 

@@ -373,6 +373,12 @@ pub enum Damage {
     RandomArea,
     /// Both copies of the partition table are overwritten with zeros.
     NoTable,
+    /// The whole disk becomes swap, as by `mkswap`, which keeps the first KiB.
+    WholeSwap,
+    /// A partition is added that overlaps the sleep area's last MiB.
+    Overlap,
+    /// The sleep area begins at block 1, with the partition table.
+    OnTable,
     /// One bit of a place is inverted.
     #[serde(untagged)]
     Flip(Place),

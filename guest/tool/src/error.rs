@@ -69,6 +69,8 @@ pub(crate) enum Error {
          machine sleeps by retain; set one in persistent memory on the host (poorwill area set)"
     )]
     NoArea,
+    #[error("the sleep area cannot be used, and the machine refuses to sleep: see above")]
+    RefusedArea,
     #[error(
         "there are {0} sleep areas, and the firmware uses one only if there is no other: give all \
          but one partition another type"

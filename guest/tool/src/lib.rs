@@ -116,8 +116,8 @@ fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) ->
         writeln!(out, "domain       {name}: it sleeps by retain")?;
         return show_told(places, out);
     }
-    let areas = find(places, complaints)?;
-    if areas.is_empty() {
+    let (areas, is_refused) = find(places, complaints)?;
+    if areas.is_empty() && !is_refused {
         writeln!(
             out,
             "sleep area   none on any NVMe disk: the machine sleeps by retain"
@@ -131,6 +131,7 @@ fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) ->
     match unusable {
         _ if areas.len() > 1 => Err(Error::SeveralAreas(areas.len())),
         Some(error) => Err(Error::Configuration(error)),
+        None if areas.is_empty() && is_refused => Err(Error::RefusedArea),
         None => Ok(()),
     }
 }
@@ -180,7 +181,7 @@ fn foretell(
     let manifest = update::manifest(firmware)?;
     writeln!(out, "that firmware {manifest}")?;
     let mut takes_all = true;
-    for area in &find(places, complaints)? {
+    for area in &find(places, complaints)?.0 {
         takes_all &= update::foretell(&manifest, area, places, out)?;
     }
     if takes_all {
@@ -259,17 +260,24 @@ fn open_only_area(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Blo
 
 /// Finds the machine's only sleep area.
 fn find_only(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Found, Error> {
-    match find(places, complaints)?.as_slice() {
-        [] => Err(Error::NoArea),
-        [only] => Ok(*only),
-        several => Err(Error::SeveralAreas(several.len())),
+    match find(places, complaints)? {
+        (areas, true) if areas.is_empty() => Err(Error::RefusedArea),
+        (areas, _) => match areas.as_slice() {
+            [] => Err(Error::NoArea),
+            [only] => Ok(*only),
+            several => Err(Error::SeveralAreas(several.len())),
+        },
     }
 }
 
-fn find(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Survey, Error> {
-    survey(places, &mut |node: &str, error: Error| {
+/// Finds the sleep areas of the machine's disks, and returns whether others cannot be used.
+fn find(places: &Places<'_>, complaints: &mut dyn Write) -> Result<(Survey, bool), Error> {
+    let mut is_refused = false;
+    let areas = survey(places, &mut |node: &str, error: Error| {
+        is_refused |= matches!(error, Error::Table(error) if error.concerns_area());
         complain(complaints, format_args!("{node}: {error}"));
-    })
+    })?;
+    Ok((areas, is_refused))
 }
 
 /// The sleep area that takes all of a device.

@@ -306,3 +306,24 @@ fn without_a_snapshot_none_can_be_well() {
         .run(&["well"])
         .says(1, &[], &["the sleep area holds no snapshot"]);
 }
+
+/// The firmware refuses such an area, and then the sleep.
+#[test]
+fn an_area_that_the_firmware_refuses_is_named() {
+    let machine = Machine::with_area();
+    let disk = machine.path("dev").join("nvme0n1");
+    let mut bytes = fs::read(&disk).unwrap();
+    // An entry of the primary table.
+    bytes[1024 + 40] ^= 1;
+    fs::write(&disk, &bytes).unwrap();
+    let refused = &[
+        "nvme0n1: partition 1, a sleep area, is only in the backup of the partition table",
+        "the machine refuses to sleep",
+    ];
+    for words in [&["status"][..], &["mode", "retain"], &["snapshot"]] {
+        let outcome = machine.run(words);
+        outcome.says(1, &[], refused);
+        assert!(!outcome.out.contains("sleeps by retain"), "{outcome:#?}");
+    }
+    assert!(fs::read(&disk).unwrap() == bytes);
+}

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use poorwill_machine::area::{AreaError, Questions, inspect};
 use poorwill_machine::paths::{self, Guest, Kernel, PathError};
 use poorwill_machine::resources;
 use poorwill_machine::size::Bytes;
@@ -72,6 +73,27 @@ pub(crate) fn examine() -> Vec<Finding> {
     findings.push(test_kernel());
     findings.extend([loader(), plugin(), compiler()]);
     findings
+}
+
+/// Checks that the firmware accepts the sleep area of a disk. Changes nothing.
+#[must_use]
+pub(crate) fn examine_disk(disk: &Path) -> Finding {
+    let areas = inspect(disk, Questions::default());
+    let refused = match areas.as_deref() {
+        Ok([area]) => {
+            let (disk, partition) = (disk.display(), area.partition);
+            let detail = format!("{disk}: partition {partition}, {}", Bytes(area.bytes));
+            return Finding::good("sleep area", detail);
+        }
+        Ok(several) => AreaError::SeveralAreas {
+            file: disk.to_owned(),
+            count: several.len(),
+        }
+        .to_string(),
+        Err(error) => error.to_string(),
+    };
+    let cure = "until this is corrected, no machine saves its memory on this disk";
+    Finding::bad("sleep area", Health::Missing, refused, cure)
 }
 
 fn qemu() -> Finding {

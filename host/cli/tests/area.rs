@@ -610,3 +610,106 @@ fn a_snapshot_goes_to_machines_with_and_without_flash() {
         done(&world, &["area", "delete", "sealed", "--flash", "other"]);
     }
 }
+
+/// A change of the bytes of a disk.
+type Change = fn(&mut [u8]);
+
+/// Changes the entries in both copies of a partition table, and corrects the checksums.
+fn edit_tables(disk: &mut [u8], edit: impl Fn(&mut [u8])) {
+    let blocks = disk.len() / 512;
+    for (header, array) in [(1, 2), (blocks - 1, blocks - 33)] {
+        let entries = &mut disk[array * 512..][..128 * 128];
+        edit(entries);
+        let checksum = crc32(entries);
+        let header = &mut disk[header * 512..][..92];
+        header[88..].copy_from_slice(&checksum.to_le_bytes());
+        header[16..20].fill(0);
+        let checksum = crc32(header);
+        header[16..20].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+/// The checksum of GPT (UEFI 2.10, section 4.2: CRC-32 of ISO-HDLC).
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| (crc >> 1) ^ (0xedb8_8320 * (crc & 1));
+    let add = |crc, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc));
+    !bytes.iter().fold(u32::MAX, add)
+}
+
+/// Faults of a disk for which the firmware refuses its area, each with a text of the reason.
+fn faults() -> [(Change, &'static str); 4] {
+    [
+        (
+            |disk| {
+                disk[1024..4096].fill(0);
+                disk[4086..4096].copy_from_slice(b"SWAPSPACE2");
+            },
+            "only in the backup of the partition table",
+        ),
+        (
+            |disk| {
+                edit_tables(disk, |entries| {
+                    let (area, other) = entries.split_at_mut(128);
+                    other[..128].copy_from_slice(area);
+                    other[..32].fill(1);
+                });
+            },
+            "partition 1, a sleep area, overlaps partition 2",
+        ),
+        (
+            |disk| {
+                edit_tables(disk, |entries| {
+                    entries[32..40].copy_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0])
+                })
+            },
+            "partition 1, a sleep area, overlaps the partition table",
+        ),
+        (
+            |disk| {
+                // The last usable block is the last but one of the area.
+                for header in [1, disk.len() / 512 - 1] {
+                    let last = 17u64 * 2048 - 2;
+                    disk[header * 512..][48..56].copy_from_slice(&last.to_le_bytes());
+                }
+                edit_tables(disk, |_| {});
+            },
+            "not within the partition table's usable blocks, 34 to 34814",
+        ),
+    ]
+}
+
+#[test]
+fn an_area_that_the_firmware_refuses_is_refused_by_each_command() {
+    for (fault, text) in faults() {
+        let world = world_with_disk();
+        sleep_on(&world, "disk", false);
+        let good = world.run(&["doctor", "disk"]);
+        assert!(
+            good.out.contains("disk: partition 1, 16.00 MiB"),
+            "{good:#?}"
+        );
+        let mut bytes = fs::read(world.path("disk")).unwrap();
+        fault(&mut bytes);
+        fs::write(world.path("disk"), &bytes).unwrap();
+        for words in [
+            &["area", "disk"][..],
+            &["area", "disk", "--verify"],
+            &["area", "disk", "--json"],
+            &["area", "set", "disk", "--mode", "staged"],
+            &["area", "set", "disk", "--next-snapshot"],
+            &["area", "name", "disk", "new"],
+            &["area", "delete", "disk"],
+            &["area", "export", "disk", "file"],
+        ] {
+            world.run(words).refuses(1, &["disk: ", text]);
+        }
+        let doctor = world.run(&["doctor", "disk"]);
+        assert_eq!(doctor.code, Some(1));
+        assert!(doctor.out.contains(text), "{doctor:#?}");
+        assert!(
+            fs::read(world.path("disk")).unwrap() == bytes,
+            "{text}: the disk was written"
+        );
+        assert!(!world.path("file").exists());
+    }
+}

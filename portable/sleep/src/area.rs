@@ -7,7 +7,7 @@ use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, AreaLocation, Configuration, DiskId, PartitionFingerprints, find_areas,
+    Area, AreaLocation, Configuration, DiskId, GptError, PartitionFingerprints, find_areas,
     fingerprint_partitions,
 };
 
@@ -37,6 +37,8 @@ struct Areas {
     /// The index of its device, and its place there.
     first: Option<(usize, Found)>,
     count: usize,
+    /// Why a device's area cannot be used. It is the reason of a refusal if there is no other area.
+    refused: Option<AreaError>,
 }
 
 impl Areas {
@@ -49,12 +51,20 @@ impl Areas {
     fn join(&mut self, other: Areas) {
         self.first = self.first.or(other.first);
         self.count += other.count;
+        self.refused = self.refused.or(other.refused);
+    }
+
+    /// Adds a device that cannot be searched.
+    fn refuse(&mut self, error: AreaError) {
+        if error.concerns_area() {
+            self.refused = self.refused.or(Some(error));
+        }
     }
 
     fn the_only(self) -> Result<(usize, Found), AreaError> {
         match (self.first, self.count) {
             (Some(found), 1) => Ok(found),
-            (None, _) => Err(AreaError::NoArea),
+            (None, _) => Err(self.refused.unwrap_or(AreaError::NoArea)),
             (Some(_), count) => Err(AreaError::TooManyAreas(count)),
         }
     }
@@ -228,7 +238,11 @@ pub(crate) fn for_each_area<M: Machine>(
 fn survey<M: Machine>(machine: &M, places: &[M::Place], scratch: &mut Page) -> Areas {
     let mut areas = Areas::default();
     on_each_device(machine, places, &mut |number, device, visited| {
-        areas.join(look(device, number, scratch, visited)?);
+        let found = look(device, number, scratch, visited);
+        if let Err(error) = found {
+            areas.refuse(error);
+        }
+        areas.join(found?);
         Ok(())
     });
     areas
@@ -281,23 +295,31 @@ fn on_each_device<'j, M: Machine + 'j>(
 }
 
 /// Runs `job` for each area of a device, with its disk. Skips media in unknown formats, and those
-/// that were `visited` through another device.
+/// that were `visited` through another device. A medium whose table is refused does not hide the
+/// areas of the others, whose images must be discarded.
 fn visit(
     device: &mut impl Device,
     scratch: &mut Page,
     mut visited: Option<&mut Visited>,
     job: &mut dyn FnMut(Disk<'_>, Found) -> Result<(), AreaError>,
 ) -> Result<(), AreaError> {
+    let mut refused = Ok(());
     for (id, block_bytes) in device.media() {
         let areas = match device.medium(id)? {
             Some(mut medium) => {
-                find_areas(&mut medium.disk(), block_bytes, slice::from_mut(scratch))?
+                find_areas(&mut medium.disk(), block_bytes, slice::from_mut(scratch))
             }
             None => continue,
         };
-        if areas.is_empty() {
-            continue;
-        }
+        let areas = match areas {
+            Ok(areas) if areas.is_empty() => continue,
+            Ok(areas) => areas,
+            Err(error @ GptError::Medium(_)) => return Err(error.into()),
+            Err(error) => {
+                refused = refused.and(Err(error.into()));
+                continue;
+            }
+        };
         if let Some(visited) = &mut visited
             && visited.includes(device, id)?
         {
@@ -310,7 +332,7 @@ fn visit(
             job(medium.disk(), Found { medium: id, area })?;
         }
     }
-    Ok(())
+    refused
 }
 
 /// Takes the fingerprints of the partitions on all media of a device.

@@ -50,6 +50,11 @@ impl AreaError {
     pub(crate) fn is_absence(self) -> bool {
         matches!(self, AreaError::NoDisk | AreaError::NoArea)
     }
+
+    /// Returns whether a disk has a sleep area that cannot be used.
+    pub(crate) fn concerns_area(self) -> bool {
+        matches!(self, AreaError::Table(error) if error.concerns_area())
+    }
 }
 
 /// Why a machine cannot be saved at all.

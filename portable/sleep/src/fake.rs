@@ -20,7 +20,7 @@ use poorwill_medium::Medium;
 use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, Page, PageMap, to_usize};
-use poorwill_store::fake::{TABLE_BYTES, partition_table_beside};
+use poorwill_store::fake::{TABLE_BYTES, overlapping_partition_table, partition_table_beside};
 use poorwill_vault::KeyVault;
 
 pub use self::disk::Partitioned;
@@ -68,6 +68,10 @@ pub struct FakeMachine<'f> {
     pub has_area: bool,
     /// Bytes of another partition right behind the area.
     pub other_bytes: u64,
+    /// Another partition overlaps the area.
+    pub is_overlapped: bool,
+    /// Its controller has another namespace, with an area that is overlapped.
+    pub has_refused_namespace: bool,
     /// Its state: kept by an image, and what a wake gives back.
     pub state: u64,
     /// A section that its images have besides: whose, of which version, and its payload.
@@ -170,6 +174,8 @@ impl<'f> FakeMachine<'f> {
             can_power_off: true,
             has_area: true,
             other_bytes: 0,
+            is_overlapped: false,
+            has_refused_namespace: false,
             state: 0,
             section: None,
             on_capture: None,
@@ -255,11 +261,14 @@ impl Devices for FakeMachine<'_> {
     ) -> Result<R, AreaError> {
         self.starts.set(self.starts.get() + 1);
         let mut disk = self.disk.borrow_mut();
+        let namespace = || overlapping_partition_table(self.length);
         let mut disk = Partitioned {
-            table: if self.has_area {
-                partition_table_beside(self.length, self.other_bytes)
-            } else {
-                vec![0; to_usize(TABLE_BYTES)]
+            namespace: self.has_refused_namespace.then(namespace),
+            is_namespace: false,
+            table: match (self.has_area, self.is_overlapped) {
+                (true, false) => partition_table_beside(self.length, self.other_bytes),
+                (true, true) => overlapping_partition_table(self.length),
+                (false, _) => vec![0; to_usize(TABLE_BYTES)],
             },
             start: self.start,
             end: self.start + self.length + self.other_bytes,

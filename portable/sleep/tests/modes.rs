@@ -20,7 +20,7 @@ use poorwill_sleep::{
     AreaError, ColdBoot, MediumId, NoSleep, NoWake, Obstacle, Quiesced, Slept, VaultState, Woke,
     sleep, wake,
 };
-use poorwill_store::{Area, Configuration, Name, NoImage, SleepMode, SnapshotRules};
+use poorwill_store::{Area, Configuration, GptError, Name, NoImage, SleepMode, SnapshotRules};
 
 const MS: u64 = 1_000_000;
 
@@ -761,6 +761,64 @@ fn an_area_that_two_controllers_share_is_one_and_is_used_through_the_first() {
     assert_said(&said, &["free pages are saved too", "sleep mode=persist"]);
     assert!(has_image(&mut disk));
     assert_eq!(wrote.unwrap().take(), BTreeSet::from([0]));
+}
+
+/// An area that overlaps another partition is refused by that name, also if the machine has
+/// other controllers, and neither a sleep nor a power-on writes to it.
+#[test]
+fn an_area_with_another_claim_to_its_blocks_is_refused_and_not_written() {
+    let table = AreaError::Table(GptError::Overlap { area: 1, other: 2 });
+    let text = "partition 1, a sleep area, overlaps partition 2";
+    for controllers in [vec![None], vec![Some(shared(0)), None]] {
+        let mut disk = disk();
+        let (slept, _) = put_to_sleep(&mut disk, |_| ());
+        assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+        let before = disk.bytes().to_vec();
+        // With one controller, the refusal itself is the report.
+        let lines = if controllers.len() == 1 {
+            0
+        } else {
+            controllers.len()
+        };
+        let (slept, said) = put_to_sleep(&mut disk, |machine| {
+            machine.is_overlapped = true;
+            machine.controllers.clone_from(&controllers);
+        });
+        let refused = matches!(slept, Slept::Refused(error) if error == NoSleep::Area(table));
+        assert!(refused, "{slept:?}");
+        let count = said.iter().filter(|said| said.contains(text)).count();
+        assert_eq!(count, lines, "{said:?}");
+
+        let mut memory = memory();
+        let mut work = FakeWork::new(memory.os().pages());
+        let mut machine = FakeMachine::new(&mut disk, START, 7 * MIB, None);
+        machine.is_overlapped = true;
+        machine.controllers = controllers;
+        let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+        let refused = matches!(woke, Woke::Cold(ColdBoot::Area(error)) if error == table);
+        assert!(refused, "{woke:?}");
+        assert!(machine.wrote.borrow().is_empty());
+        drop(machine);
+        assert!(disk.bytes() == before, "the disk was written");
+    }
+}
+
+/// Otherwise the image would wake after the other namespace is corrected, and the disk changed.
+#[test]
+fn a_refused_namespace_does_not_keep_the_images_of_another() {
+    let mut disk = disk();
+    let (slept, _) = put_to_sleep(&mut disk, |_| ());
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+    let mut memory = memory();
+    let mut work = FakeWork::new(memory.os().pages());
+    let mut machine = FakeMachine::new(&mut disk, START, 7 * MIB, None);
+    machine.has_refused_namespace = true;
+    let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+    let table = AreaError::Table(GptError::Overlap { area: 1, other: 2 });
+    let refused = matches!(woke, Woke::Cold(ColdBoot::Area(error)) if error == table);
+    assert!(refused, "{woke:?}");
+    drop(machine);
+    assert!(!has_image(&mut disk));
 }
 
 #[test]

@@ -130,8 +130,8 @@ const SIGNATURES: &[Signature] = &[
     Signature(Content::Lvm, 0x200, b"LABELONE"),
     Signature(Content::Lvm, 0x400, b"LABELONE"),
     Signature(Content::Lvm, 0x600, b"LABELONE"),
-    Signature(Content::Raid, 0, b"\xfc\x4e\x2b\xa9"),
-    Signature(Content::Raid, 0x1000, b"\xfc\x4e\x2b\xa9"),
+    Signature(Content::Raid, 0, MARK_OF_RAID),
+    Signature(Content::Raid, 0x1000, MARK_OF_RAID),
     Signature(
         Content::Bcache,
         0x1018,
@@ -161,6 +161,28 @@ const SIGNATURES: &[Signature] = &[
     Signature(Content::Xfs, 0, b"XFSB"),
     Signature(Content::Btrfs, 0x1_0040, b"_BHRfS_M"),
 ];
+
+/// The first bytes of a software RAID's superblock.
+pub(crate) const MARK_OF_RAID: &[u8] = b"\xfc\x4e\x2b\xa9";
+
+/// The signatures of contents that a disk can have as a whole, with an old partition table
+/// that stays valid: each with its offset from the disk's start, after the MBR. `mkswap` keeps
+/// the first KiB, and LVM and software RAID keep what lies before their labels. All other
+/// contents overwrite the MBR or the block after it when they are made. A stale signature of
+/// these would refuse a disk for nothing.
+pub(crate) fn beside_table() -> impl Iterator<Item = (Content, u64, &'static [u8])> {
+    const MBR_BYTES: u64 = 0x200;
+    // Linux on RISC-V has pages of 4 KiB.
+    let last = |content| match content {
+        Content::Swap => PAGE_BYTES,
+        Content::Lvm | Content::Raid => 0x1000,
+        _ => 0,
+    };
+    let signatures = SIGNATURES.iter();
+    let of_disks = signatures
+        .filter(move |Signature(content, at, _)| (MBR_BYTES..=last(*content)).contains(at));
+    of_disks.map(|Signature(content, at, mark)| (*content, *at, *mark))
+}
 
 /// Recognizes a partition's content, page by page from its start.
 #[derive(Clone, Copy, Debug, Default)]

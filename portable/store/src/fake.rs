@@ -44,7 +44,22 @@ pub fn partition_table(length: u64) -> Vec<u8> {
 pub fn partition_table_beside(length: u64, other: u64) -> Vec<u8> {
     let block = u64::from(BLOCK_BYTES);
     let (first, blocks, others) = (TABLE_BYTES / block, length / block, other / block);
-    let partitions = [(AREA, first, blocks), (LINUX, first + blocks, others)];
+    table_of([(AREA, first, blocks), (LINUX, first + blocks, others)])
+}
+
+/// The same, with a Linux partition in the last block of the area.
+#[must_use]
+pub fn overlapping_partition_table(length: u64) -> Vec<u8> {
+    let block = u64::from(BLOCK_BYTES);
+    let (first, blocks) = (TABLE_BYTES / block, length / block);
+    table_of([(AREA, first, blocks), (LINUX, first + blocks - 1, 1)])
+}
+
+/// A table with these partitions: type, first block and number of blocks, of which 0 stand for
+/// no partition.
+fn table_of(partitions: [(GptPartitionType, u64, u64); 2]) -> Vec<u8> {
+    let end = partitions.iter().map(|(_, first, blocks)| first + blocks);
+    let last = end.max().unwrap_or_default() - 1;
     let mut array = vec![0; (ENTRIES * ENTRY_BYTES) as usize];
     let entries = array.chunks_exact_mut(ENTRY_BYTES as usize);
     for (place, (kind, first, blocks)) in entries.zip(partitions) {
@@ -64,6 +79,8 @@ pub fn partition_table_beside(length: u64, other: u64) -> Vec<u8> {
         signature: GptHeaderSignature::EFI_COMPATIBLE_PARTITION_TABLE_HEADER,
         revision: GptHeaderRevision::VERSION_1_0,
         my_lba: LbaLe::from_u64(1),
+        first_usable_lba: LbaLe::from_u64(TABLE_BYTES / u64::from(BLOCK_BYTES)),
+        last_usable_lba: LbaLe::from_u64(last),
         partition_entry_lba: LbaLe::from_u64(2),
         number_of_partition_entries: U32Le::from_u32(ENTRIES),
         size_of_partition_entry: U32Le::from_u32(ENTRY_BYTES),
@@ -73,7 +90,7 @@ pub fn partition_table_beside(length: u64, other: u64) -> Vec<u8> {
     header.update_header_crc32();
     let block = BLOCK_BYTES as usize;
     let mut table = vec![0; 2 * block];
-    let mbr = MasterBootRecord::protective_mbr(first + blocks + others);
+    let mbr = MasterBootRecord::protective_mbr(last + 1);
     table[..block].copy_from_slice(bytemuck::bytes_of(&mbr));
     let header = bytemuck::bytes_of(&header);
     table[block..block + header.len()].copy_from_slice(header);

@@ -1,15 +1,15 @@
-use core::ops::Range;
+mod claims;
+mod error;
+mod table;
+mod whole_disk;
 
 use arrayvec::ArrayVec;
-use gpt_disk_types::crc::Crc;
-use gpt_disk_types::{
-    Crc32, GptHeader, GptPartitionEntry, GptPartitionEntryArrayLayout, GptPartitionType,
-    MasterBootRecord, guid,
-};
-use poorwill_medium::{Medium, MediumError};
-use poorwill_memory::{PAGE_BYTES, Page, to_usize};
-use thiserror::Error;
-use zerocopy::IntoBytes;
+use gpt_disk_types::{GptPartitionEntry, GptPartitionType, guid};
+use poorwill_medium::Medium;
+use poorwill_memory::Page;
+
+pub use error::GptError;
+use table::{Blocks, Copy, Header, PRIMARY, Table};
 
 /// The partition type of a sleep area, as text.
 pub const AREA_TYPE: &str = "3063e3c3-c55c-4395-bc5f-8f60545ad228";
@@ -34,6 +34,12 @@ pub type Areas = ArrayVec<AreaLocation, MAX_AREAS>;
 /// The most other partitions on one disk.
 pub const MAX_PARTITIONS: usize = 32;
 
+/// The highest number of a partition that Linux shows.
+const MAX_NUMBER: u32 = 255;
+
+/// The most entries of a table that is read; most have 128.
+const MAX_ENTRIES: u32 = 8192;
+
 /// A partition that is not a sleep area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
@@ -47,40 +53,22 @@ pub(crate) struct Partition {
     pub(crate) name: [u8; 40],
 }
 
+/// The partitions of a disk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Listing {
+struct Listing {
     areas: Areas,
+    /// The number of the first area, also if it cannot be used.
+    first_area: Option<u32>,
+    /// The reason why an area cannot be used.
+    fault: Option<GptError>,
     others: ArrayVec<Partition, MAX_PARTITIONS>,
     /// There are more partitions than [`MAX_PARTITIONS`].
     more: bool,
 }
 
-/// The reason why a disk's partition table cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum GptError {
-    /// Both copies of the table are damaged.
-    #[error("both copies of the partition table are damaged")]
-    Damaged,
-    /// A sleep area extends past the end of the disk.
-    #[error("partition {0}, a sleep area, reaches beyond the end of the disk")]
-    BeyondDisk(u32),
-    /// More sleep areas than [`MAX_AREAS`].
-    #[error("the disk has more than {MAX_AREAS} sleep areas")]
-    TooMany,
-    /// There are more other partitions than an image can guard.
-    #[error("the disk has more than {MAX_PARTITIONS} partitions; an image cannot guard more")]
-    TooManyOthers,
-    /// A block is neither 512 nor 4096 bytes long.
-    #[error("the disk has blocks of {0} bytes; supported are 512 and 4096")]
-    BlockSize(u32),
-    /// The medium failed.
-    #[error(transparent)]
-    Medium(#[from] MediumError),
-}
-
-/// Finds the sleep areas of a disk by its GPT (UEFI 2.10, section 5.3). Nothing is
-/// written. A disk without a GPT has no areas. If the primary table is damaged, the
-/// backup is used. `scratch` holds at least one page.
+/// Finds the sleep areas of a disk by its GPT. Nothing is written. A disk without a GPT has no
+/// areas. It is an error if Linux does not use the table that has an area, or if anything else
+/// claims the area's blocks. `scratch` holds at least one page.
 ///
 /// # Errors
 ///
@@ -94,226 +82,174 @@ pub fn find_areas<M: Medium>(
     block_bytes: u32,
     scratch: &mut [Page],
 ) -> Result<Areas, GptError> {
-    list(disk, block_bytes, scratch).map(|listing| listing.areas)
+    let mut table = Table::new(disk, block_bytes, first_page(scratch))?;
+    let Some(mbr) = table.protective_mbr()? else {
+        return Ok(Areas::default());
+    };
+    let mut listing = Listing::default();
+    let header = match list(&mut table, PRIMARY, &mut listing)? {
+        State::Valid(header) => header,
+        primary => {
+            check_unused(&mut table, &primary, listing)?;
+            return Ok(Areas::default());
+        }
+    };
+    if let Some(fault) = listing.fault {
+        return Err(fault);
+    }
+    if let Some(area) = listing.first_area {
+        claims::check(&mut table, &header, &mbr, &listing.areas)?;
+        if let Some(content) = whole_disk::find(&mut table, &header)? {
+            return Err(GptError::WholeDisk { area, content });
+        }
+    }
+    Ok(listing.areas)
 }
 
-/// Finds the partitions of a disk that are not sleep areas, like [`find_areas`].
+/// Returns whether Linux finds a GPT on the disk. `scratch` holds at least one page.
+///
+/// # Errors
+///
+/// See [`GptError`].
+///
+/// # Panics
+///
+/// If `scratch` is empty.
+pub fn has_table<M: Medium>(
+    disk: &mut M,
+    block_bytes: u32,
+    scratch: &mut [Page],
+) -> Result<bool, GptError> {
+    let mut table = Table::new(disk, block_bytes, first_page(scratch))?;
+    if table.protective_mbr()?.is_none() {
+        return Ok(false);
+    }
+    let state = list(&mut table, PRIMARY, &mut Listing::default())?;
+    Ok(matches!(state, State::Valid(_)))
+}
+
+/// Finds the partitions that Linux shows, except sleep areas. It shows no partition of a table
+/// that it does not use, and may then use the whole disk, as without a GPT.
 pub(crate) fn find_others<M: Medium>(
     disk: &mut M,
     block_bytes: u32,
     scratch: &mut [Page],
 ) -> Result<ArrayVec<Partition, MAX_PARTITIONS>, GptError> {
-    let listing = list(disk, block_bytes, scratch)?;
-    if listing.more {
-        return Err(GptError::TooManyOthers);
+    let mut table = Table::new(disk, block_bytes, first_page(scratch))?;
+    if table.protective_mbr()?.is_none() {
+        return Ok(ArrayVec::new());
     }
-    Ok(listing.others)
+    let mut listing = Listing::default();
+    match list(&mut table, PRIMARY, &mut listing)? {
+        State::Valid(_) if listing.more => Err(GptError::TooManyOthers),
+        State::Valid(_) => Ok(listing.others),
+        State::Longer | State::Damaged | State::Absent => Ok(ArrayVec::new()),
+    }
 }
 
+fn first_page(scratch: &mut [Page]) -> &mut Page {
+    scratch
+        .first_mut()
+        .expect("finding areas needs room for a page")
+}
+
+/// One copy of a table.
+enum State {
+    Valid(Header),
+    /// It is for a longer disk.
+    Longer,
+    /// A checksum is wrong, or another rule is broken.
+    Damaged,
+    Absent,
+}
+
+/// Lists the partitions of the copy whose header is in block `lba`. They do not count if it is
+/// damaged.
 fn list<M: Medium>(
-    disk: &mut M,
-    block_bytes: u32,
-    scratch: &mut [Page],
-) -> Result<Listing, GptError> {
-    if block_bytes != 512 && block_bytes != 4096 {
-        return Err(GptError::BlockSize(block_bytes));
-    }
-    let mut table = Table {
-        blocks: disk.capacity() / u64::from(block_bytes),
-        block_bytes: block_bytes.into(),
-        disk,
-        page: scratch
-            .first_mut()
-            .expect("finding areas needs room for a page"),
+    table: &mut Table<'_, M>,
+    lba: u64,
+    listing: &mut Listing,
+) -> Result<State, GptError> {
+    let (header, state) = match table.copy(lba)? {
+        Copy::Absent => return Ok(State::Absent),
+        Copy::Damaged => return Ok(State::Damaged),
+        Copy::Unsupported(error) => return Err(error),
+        Copy::Longer(header) => (header, State::Longer),
+        Copy::Valid(header) => (header, State::Valid(header)),
     };
-    if !table.has_protective_mbr()? {
-        return Ok(Listing::default());
+    let (blocks, block_bytes) = (table.blocks, table.block_bytes);
+    let is_whole = table.entries(&header, &mut |number, entry| {
+        listing.take(number, entry, blocks, block_bytes);
+    })?;
+    Ok(if is_whole { state } else { State::Damaged })
+}
+
+/// Checks that a table whose primary copy is unusable has no sleep area: neither this copy,
+/// of which `listing` has the partitions, nor the backup.
+// Not inlined, since most disks do not need its frame.
+#[inline(never)]
+fn check_unused<M: Medium>(
+    table: &mut Table<'_, M>,
+    primary: &State,
+    mut listing: Listing,
+) -> Result<(), GptError> {
+    if let (State::Longer, Some(area)) = (primary, listing.first_area) {
+        return Err(listing.fault.unwrap_or(GptError::LongerDisk(area)));
     }
+    listing = Listing::default();
     let last = table.blocks - 1;
-    let mut damaged = false;
-    for lba in [1, last] {
-        match table.listing(lba)? {
-            Found::Partitions(listing) => return Ok(listing),
-            Found::Damaged => damaged = true,
-            Found::Nothing => {}
+    match (primary, list(table, last, &mut listing)?) {
+        (_, State::Valid(_) | State::Longer) => {
+            (listing.first_area).map_or(Ok(()), |area| Err(GptError::OnlyBackup(area)))
         }
+        (State::Damaged, _) | (_, State::Damaged) => Err(GptError::Damaged),
+        (_, State::Absent) => Ok(()),
     }
-    if damaged {
-        return Err(GptError::Damaged);
-    }
-    Ok(Listing::default())
 }
 
 const AREA_GUID: GptPartitionType = GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8f60545ad228"));
 
-/// The type of the protective MBR's partition.
-const PROTECTIVE: u8 = 0xee;
-
-/// The longest entry array that is read; most have 16 KiB.
-const MAX_ARRAY_BYTES: u64 = 1 << 20;
-
-const HEADER_BYTES: usize = size_of::<GptHeader>();
-const ENTRY_BYTES: usize = size_of::<GptPartitionEntry>();
-
-/// The result of reading one copy of the table.
-#[allow(clippy::large_enum_variant, reason = "there is one, and no heap")]
-enum Found {
-    Partitions(Listing),
-    /// A checksum of the table is wrong.
-    Damaged,
-    Nothing,
-}
-
-/// A disk whose table is being read.
-struct Table<'t, M> {
-    disk: &'t mut M,
-    page: &'t mut Page,
-    block_bytes: u64,
-    blocks: u64,
-}
-
-impl<M: Medium> Table<'_, M> {
-    /// Reads the page with this byte; returns the page's bytes from it on.
-    fn bytes_at(&mut self, byte: u64) -> Result<&[u8], MediumError> {
-        let page = byte / PAGE_BYTES * PAGE_BYTES;
-        self.disk.read(page, core::slice::from_mut(self.page))?;
-        Ok(&self.page.as_bytes()[to_usize(byte - page)..])
-    }
-
-    /// Whether the MBR announces a GPT. Without it, an old GPT may remain whose
-    /// partitions are now in other use.
-    fn has_protective_mbr(&mut self) -> Result<bool, MediumError> {
-        if self.blocks < 3 {
-            return Ok(false);
-        }
-        let mbr = &self.bytes_at(0)?[..size_of::<MasterBootRecord>()];
-        let mbr: &MasterBootRecord = bytemuck::from_bytes(mbr);
-        let types = mbr.partitions.map(|partition| partition.os_indicator);
-        Ok(mbr.signature == [0x55, 0xaa] && types.contains(&PROTECTIVE))
-    }
-
-    /// Reads the table whose header is in block `lba`.
-    fn listing(&mut self, lba: u64) -> Result<Found, GptError> {
-        let bytes = self.bytes_at(lba * self.block_bytes)?;
-        let header: GptHeader = *bytemuck::from_bytes(&bytes[..HEADER_BYTES]);
-        if !header.is_signature_valid() {
-            return Ok(Found::Nothing);
-        }
-        if header.header_crc32 != header.calculate_header_crc32() || header.my_lba.to_u64() != lba {
-            return Ok(Found::Damaged);
-        }
-        match header.get_partition_entry_array_layout() {
-            Ok(array) => self.read_array(array, header.partition_entry_array_crc32.0.to_u32()),
-            Err(_) => Ok(Found::Damaged),
-        }
-    }
-
-    /// Reads the entry array page by page, since it may be longer than the scratch. The
-    /// entries count only if the checksum is right.
-    fn read_array(
-        &mut self,
-        array: GptPartitionEntryArrayLayout,
-        checksum: u32,
-    ) -> Result<Found, GptError> {
-        let Some(place) = self.place_of(array) else {
-            return Ok(Found::Damaged);
-        };
-        let (blocks, block_bytes) = (self.blocks, self.block_bytes);
-        let crc = Crc::<u32>::new(&Crc32::ALGORITHM);
-        let mut digest = crc.digest();
-        let mut listing = Listing::default();
-        let mut taken = Ok(());
-        let mut at = place.start;
-        while at < place.end {
-            let length = (PAGE_BYTES - at % PAGE_BYTES).min(place.end - at);
-            let chunk = &self.bytes_at(at)?[..to_usize(length)];
-            digest.update(chunk);
-            for (number, entry) in entries(chunk, at - place.start, array.entry_size.to_u64()) {
-                taken = taken.and_then(|()| listing.take(number, entry, blocks, block_bytes));
-            }
-            at += length;
-        }
-        if digest.finalize() != checksum {
-            return Ok(Found::Damaged);
-        }
-        taken.map(|()| Found::Partitions(listing))
-    }
-
-    /// The array's byte range on the disk, if it is valid.
-    fn place_of(&self, array: GptPartitionEntryArrayLayout) -> Option<Range<u64>> {
-        let bytes = array
-            .num_bytes_exact()
-            .filter(|bytes| *bytes <= MAX_ARRAY_BYTES)?;
-        let start = array.start_lba.to_u64().checked_mul(self.block_bytes)?;
-        let end = start
-            .checked_add(bytes)
-            .filter(|end| *end <= self.disk.capacity())?;
-        Some(start..end)
-    }
-}
-
-/// The entries that begin in `chunk`, with their numbers from 1. `chunk` holds the array
-/// from byte `begun` to the end of a page. Entries start at multiples of 128 bytes, so
-/// their first 128 bytes never cross a page boundary.
-fn entries(
-    chunk: &[u8],
-    begun: u64,
-    entry_bytes: u64,
-) -> impl Iterator<Item = (u64, &GptPartitionEntry)> {
-    let end = begun + chunk.len() as u64;
-    (begun.div_ceil(entry_bytes)..end.div_ceil(entry_bytes)).map(move |index| {
-        let place = to_usize(index * entry_bytes - begun);
-        (
-            index + 1,
-            bytemuck::from_bytes(&chunk[place..place + ENTRY_BYTES]),
-        )
-    })
-}
-
 impl Listing {
-    /// Adds an entry, if it is in use.
-    fn take(
-        &mut self,
-        number: u64,
-        entry: &GptPartitionEntry,
-        blocks: u64,
-        block_bytes: u64,
-    ) -> Result<(), GptError> {
+    /// Adds an entry that is in use.
+    fn take(&mut self, number: u32, entry: &GptPartitionEntry, blocks: u64, block_bytes: u64) {
         let kind = entry.partition_type_guid;
-        if kind == GptPartitionType::UNUSED {
-            return Ok(());
-        }
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
-        let range = entry
-            .lba_range()
-            .filter(|range| range.end().to_u64() < blocks);
-        let Some(range) = range else {
-            // Other partitions are not read, so their range does not matter.
-            return match kind == AREA_GUID {
-                true => Err(GptError::BeyondDisk(number)),
-                false => Ok(()),
-            };
-        };
-        let start = range.start().to_u64() * block_bytes;
-        let length = range.num_blocks() * block_bytes;
+        let shown = place_of(number, entry, blocks);
         if kind == AREA_GUID {
-            let area = AreaLocation {
-                start,
-                length,
-                partition: number,
+            self.first_area = self.first_area.or(Some(number));
+            let added = shown.and_then(|shown| self.add_area(number, shown, block_bytes));
+            self.fault = self.fault.or(added.err());
+        } else if let Ok(Blocks { first, last }) = shown {
+            let partition = Partition {
+                start: first * block_bytes,
+                length: (last - first + 1) * block_bytes,
+                number,
+                guid: entry.unique_partition_guid.to_bytes(),
+                name: name_of(entry),
             };
-            return self.areas.try_push(area).map_err(|_| GptError::TooMany);
+            self.more |= self.others.try_push(partition).is_err();
         }
-        let partition = Partition {
-            start,
-            length,
-            number,
-            guid: entry.unique_partition_guid.to_bytes(),
-            name: name_of(entry),
-        };
-        self.more |= self.others.try_push(partition).is_err();
-        Ok(())
     }
+
+    fn add_area(&mut self, number: u32, place: Blocks, block_bytes: u64) -> Result<(), GptError> {
+        let area = AreaLocation {
+            start: place.first * block_bytes,
+            length: (place.last - place.first + 1) * block_bytes,
+            partition: number,
+        };
+        self.areas.try_push(area).map_err(|_| GptError::TooMany)
+    }
+}
+
+/// The blocks of a partition, if Linux shows it.
+fn place_of(number: u32, entry: &GptPartitionEntry, blocks: u64) -> Result<Blocks, GptError> {
+    let place = Blocks::of(entry).ok_or(GptError::Reversed(number))?;
+    if place.last >= blocks {
+        return Err(GptError::BeyondDisk(number));
+    }
+    if number > MAX_NUMBER {
+        return Err(GptError::Unseen(number));
+    }
+    Ok(place)
 }
 
 fn name_of(entry: &GptPartitionEntry) -> [u8; 40] {

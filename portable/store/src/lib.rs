@@ -47,7 +47,9 @@ pub use fingerprints::{
     DiskChanged, DiskId, FINGERPRINTED_BYTES, PartitionDigest, PartitionFingerprint,
     PartitionFingerprints, PartitionName, UnguardedPartition, fingerprint_partitions, unchanged,
 };
-pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, MAX_PARTITIONS, find_areas};
+pub use gpt::{
+    AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, MAX_PARTITIONS, find_areas, has_table,
+};
 pub use layout::MIN_AREA_BYTES;
 pub use mode::{SleepMode, UnknownMode};
 pub use name::{NAME_BYTES, Name, NotAName};

@@ -1,21 +1,28 @@
 //! `poorwill doctor`: checks this host.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use console::style;
 
-use crate::doctor::{Finding, Health, examine};
+use crate::doctor::{Finding, Health, examine, examine_disk};
 
 /// Check this host for all that Poorwill needs, and show how to fix problems.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Exit status: 0 nothing necessary is missing, 1 something is missing, 2 wrong usage.")]
-pub(crate) struct Doctor {}
+pub(crate) struct Doctor {
+    /// Also check that the firmware accepts the sleep area of this disk, a raw file or a block
+    /// device
+    #[arg(value_name = "DISK")]
+    disks: Vec<PathBuf>,
+}
 
 impl Doctor {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let findings = examine();
+        let mut findings = examine();
+        findings.extend(self.disks.iter().map(|disk| examine_disk(disk)));
         findings.iter().for_each(show);
         let ill = findings
             .iter()

@@ -1,8 +1,9 @@
 use std::path::{Path, PathBuf};
 
-use poorwill_medium::{Medium, MediumError};
-use poorwill_memory::{PAGE_BYTES, Page};
-use poorwill_store::{AREA_TYPE, Areas, GptError, StoreError, UnguardedPartition, find_areas};
+use poorwill_memory::Page;
+use poorwill_store::{
+    AREA_TYPE, Areas, GptError, StoreError, UnguardedPartition, find_areas, has_table,
+};
 use thiserror::Error;
 
 use crate::disk::{FileMedium, InUse, KindError};
@@ -44,7 +45,7 @@ pub enum AreaError {
 
 fn cut_short(error: &GptError) -> &'static str {
     match error {
-        GptError::BeyondDisk(_) => ": the file has been cut short",
+        GptError::BeyondDisk(_) | GptError::LongerDisk(_) => ": the file has been cut short",
         _ => "",
     }
 }
@@ -64,24 +65,11 @@ pub(super) fn find(
     if !areas.is_empty() {
         return Ok(areas);
     }
-    let found = has_table(medium, block_bytes).map_err(|error| table(error.into()))?;
+    let found = has_table(medium, block_bytes, scratch).map_err(table)?;
     let file = disk.to_owned();
     Err(if found {
         AreaError::NoArea(file)
     } else {
         AreaError::NoTable(file)
     })
-}
-
-/// Whether the disk has a GPT, by the signature of its first header.
-fn has_table(medium: &mut FileMedium, block_bytes: u32) -> Result<bool, MediumError> {
-    let mut pages = [Page::ZERO, Page::ZERO];
-    if medium.capacity() < 2 * PAGE_BYTES {
-        return Ok(false);
-    }
-    medium.read(0, &mut pages)?;
-    let word = block_bytes as usize / 8;
-    let [first, second] = &pages;
-    let signature = first.0.iter().chain(&second.0).nth(word);
-    Ok(signature == Some(&u64::from_le_bytes(*b"EFI PART")))
 }

@@ -19,6 +19,10 @@ use crate::{AreaError, Device, LentMedium, MAX_MEDIA, MediumId};
 /// A disk behind a partition table that is not on it.
 pub struct Partitioned<'d> {
     pub(super) table: Vec<u8>,
+    /// The table of a namespace before the disk.
+    pub(super) namespace: Option<Vec<u8>>,
+    /// Whether that namespace is lent.
+    pub(super) is_namespace: bool,
     /// Where the partition is on the disk.
     pub(super) start: u64,
     pub(super) end: u64,
@@ -31,6 +35,9 @@ pub struct Partitioned<'d> {
     pub(super) media: &'d [MediumId],
 }
 
+/// A namespace before the disk.
+const BEFORE: MediumId = MediumId::Namespace(1);
+
 impl Device for Partitioned<'_> {
     type Medium<'m>
         = &'m mut Self
@@ -38,11 +45,15 @@ impl Device for Partitioned<'_> {
         Self: 'm;
 
     fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA> {
-        self.media.iter().map(|id| (*id, BLOCK_BYTES)).collect()
+        let namespace = self.namespace.is_some().then_some(BEFORE);
+        let media = namespace.into_iter().chain(self.media.iter().copied());
+        media.map(|id| (id, BLOCK_BYTES)).collect()
     }
 
     fn medium(&mut self, id: MediumId) -> Result<Option<&mut Self>, AreaError> {
-        Ok((self.media.last() == Some(&id)).then_some(self))
+        self.is_namespace = self.namespace.is_some() && id == BEFORE;
+        let is_disk = self.is_namespace || self.media.last() == Some(&id);
+        Ok(is_disk.then_some(self))
     }
 
     fn shared_namespace(&mut self, _: MediumId) -> Result<Option<SharedNamespace>, AreaError> {
@@ -83,11 +94,18 @@ impl Medium for Partitioned<'_> {
     }
 
     fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
-        if offset >= TABLE_BYTES {
+        // Partitions do not begin at whole pages. Whole pages are read in search of tables and
+        // their backups, and there are none after the area.
+        if !offset.is_multiple_of(PAGE_BYTES) {
             let offset = self.place(offset);
             return self.disk.read(offset, into);
         }
-        let mut bytes = self.table[to_usize(offset)..].to_owned();
+        let table = match &self.namespace {
+            Some(namespace) if self.is_namespace => namespace,
+            _ => &self.table,
+        };
+        let rest = table.get(to_usize(offset)..);
+        let mut bytes = rest.unwrap_or_default().to_owned();
         bytes.resize(into.len() * to_usize(PAGE_BYTES), 0);
         for (page, bytes) in into
             .iter_mut()
@@ -102,6 +120,7 @@ impl Medium for Partitioned<'_> {
 
     fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
         assert!(offset >= TABLE_BYTES, "no partition table is written");
+        assert!(!self.is_namespace, "it is refused");
         let offset = self.place(offset);
         self.wrote.borrow_mut().insert(self.controller);
         self.disk.write(offset, from)
