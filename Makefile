@@ -19,7 +19,7 @@ demo: say-demo setup fetch build guest ## Show a Debian machine that sleeps with
 	@$(CLI) demo
 
 .PHONY: test
-test: say-test setup fetch build guest test-kernel loader critical hostile opensbi plugin poison-free ## Run every test
+test: say-test setup fetch build guest test-kernel loader critical hostile opensbi u-boot plugin poison-free ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 20
@@ -27,7 +27,7 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
-test-long: say-test-long setup fetch build guest test-kernel loader plugin ## Run the long tests, which `make test` leaves out
+test-long: say-test-long setup fetch build guest test-kernel loader u-boot plugin ## Run the long tests, which `make test` leaves out
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
 .PHONY: demo-snapshot
@@ -223,6 +223,15 @@ opensbi: setup-tools ## Unpack build/opensbi.bin, the newest OpenSBI in the gues
 	@file=$$(tools/pool fetch peers | grep /opensbi_) && dpkg-deb --fsys-tarfile "$$file" | \
 	    tar -xO ./$(OPENSBI) >build/opensbi.bin || \
 	    { echo 'opensbi: the lock'"'"'s package cannot be loaded; the installed one stands for it'; cp /$(OPENSBI) build/opensbi.bin; }
+
+U_BOOT := usr/lib/u-boot/qemu-riscv64_smode/uboot.elf
+
+.PHONY: u-boot
+u-boot: setup-tools ## Unpack build/u-boot.elf, the U-Boot in the guest's lock, or else the installed one
+	@mkdir -p build
+	@file=$$(tools/pool fetch u-boot) && dpkg-deb --fsys-tarfile "$$file" | \
+	    tar -xO ./$(U_BOOT) >build/u-boot.elf || \
+	    { echo 'u-boot: the lock'"'"'s package cannot be loaded; the installed one stands for it'; cp /$(U_BOOT) build/u-boot.elf; }
 
 .PHONY: critical
 critical: setup-tools ## Build build/critical.bin, the critical guest (guest/critical)

@@ -28,7 +28,7 @@ pub(crate) struct TrialDisk {
 }
 
 impl TrialDisk {
-    /// Creates the disk's file. `root` is the guest's root file system.
+    /// Creates the disk's file. `root` is the file system in its root partition, if it has one.
     pub(crate) fn make(
         kind: &DiskKind,
         file: PathBuf,
@@ -45,8 +45,7 @@ impl TrialDisk {
                 .context("a disk of 4096-byte blocks has one area")?;
             make_4k(&file, area.0)?;
         } else {
-            let root = kind
-                .root
+            let root = (kind.root || kind.boot)
                 .then(|| root.context("a disk with a root needs a Linux guest"))
                 .transpose()?;
             let new = NewDisk {

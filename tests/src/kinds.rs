@@ -22,6 +22,7 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
         format!("poison {}", row.poison_free),
         format!("ratio {:?}", row.saved_ratio),
         format!("reset ends {}", row.exit_on_reset),
+        format!("U-Boot of the lock {}", row.locked_u_boot),
         format!("{:?} by a loader {}", row.guest, row.loader),
         format!(
             "memory lasts {}, {:?}",

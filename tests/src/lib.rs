@@ -6,6 +6,7 @@
 //! add one.
 #![forbid(unsafe_code)]
 
+mod boot_files;
 mod console;
 mod cores;
 mod damage;

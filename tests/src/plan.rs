@@ -47,6 +47,10 @@ pub struct DiskKind {
     /// Whether it contains the guest's root file system.
     #[serde(default)]
     pub root: bool,
+    /// Whether it contains the tiny guest's files, for U-Boot. The row's words are on the kernel's
+    /// command line.
+    #[serde(default)]
+    pub boot: bool,
     /// The sleep areas on it, by length, such as `["1G"]`.
     #[serde(default)]
     pub areas: Vec<String>,
@@ -127,6 +131,9 @@ pub struct Row {
     /// ranges of memory.
     #[serde(default = "yes")]
     pub foretold: bool,
+    /// U-Boot is the one of the guest's lock, not the installed one.
+    #[serde(default)]
+    pub locked_u_boot: bool,
     /// The next stage is in flash: Poorwill's loader, which starts the guest.
     #[serde(default)]
     pub loader: bool,

@@ -34,8 +34,10 @@ pub struct Setup {
     pub linux: Result<paths::Guest, String>,
     /// The Debian guest with the backports' kernel.
     pub backports: Result<paths::Guest, String>,
-    /// U-Boot.
+    /// The installed U-Boot.
     pub u_boot: Result<PathBuf, String>,
+    /// The U-Boot of the guest's lock.
+    pub locked_u_boot: Result<PathBuf, String>,
     /// The folder for disks and logs.
     pub work: Result<PathBuf, String>,
 }
@@ -60,6 +62,7 @@ impl Setup {
             linux: paths::Guest::find(Kernel::Stock).map_err(|error| error.to_string()),
             backports: paths::Guest::find(Kernel::Backports).map_err(|error| error.to_string()),
             u_boot: file(Path::new(U_BOOT), "install the package u-boot-qemu"),
+            locked_u_boot: built("u-boot.elf", "unpack it with `make u-boot`"),
             work: paths::cache()
                 .map(|cache| cache.join("tests"))
                 .map_err(|error| error.to_string()),
@@ -85,6 +88,7 @@ impl Setup {
             self.plugin.as_ref().err(),
             self.linux.as_ref().err(),
             self.u_boot.as_ref().err(),
+            self.locked_u_boot.as_ref().err(),
             self.work.as_ref().err(),
         ]
         .into_iter()
@@ -117,6 +121,18 @@ impl Setup {
         }
     }
 
+    /// U-Boot for a trial.
+    ///
+    /// # Errors
+    ///
+    /// U-Boot is missing, for this reason.
+    pub fn u_boot_for(&self, trial: &Trial) -> &Result<PathBuf, String> {
+        match trial.row.locked_u_boot {
+            true => &self.locked_u_boot,
+            false => &self.u_boot,
+        }
+    }
+
     /// The Linux guest without a root file system for a trial.
     ///
     /// # Errors
@@ -141,7 +157,7 @@ impl Setup {
             Guest::Linux | Guest::LinuxSnapshot | Guest::LinuxWork | Guest::LinuxTiny => {
                 self.linux_for(trial).as_ref().err()
             }
-            Guest::UBoot => self.u_boot.as_ref().err(),
+            Guest::UBoot => self.u_boot_for(trial).as_ref().err(),
             Guest::Nothing => None,
         };
         let of_step = |step: &Step| match step {
@@ -150,7 +166,10 @@ impl Setup {
         };
         let loader = trial.row.loader.then_some(&self.loader);
         let plugin = trial.row.plugin.then_some(&self.plugin);
+        let boots_linux = trial.disks.iter().any(|disk| disk.boot);
+        let linux = boots_linux.then(|| self.linux_for(trial));
         let of_all = [
+            linux.and_then(|linux| linux.as_ref().err()),
             self.qemu.as_ref().err(),
             plugin.and_then(|plugin| plugin.as_ref().err()),
             self.firmware_for(trial).as_ref().err(),

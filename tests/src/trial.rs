@@ -14,6 +14,7 @@ use anyhow::{Context, anyhow, ensure};
 use poorwill_machine::area::{Change, configure};
 use poorwill_machine::disk::fingerprint;
 
+use crate::boot_files;
 use crate::console::Counts;
 use crate::cores::Host;
 use crate::damage;
@@ -194,8 +195,22 @@ impl Run<'_> {
     }
 
     fn make_disk(&self, kind: &DiskKind, file: PathBuf) -> anyhow::Result<TrialDisk> {
-        let linux = self.setup.linux.as_ref().ok();
-        TrialDisk::make(kind, file, linux.map(|linux| linux.root.as_path()))
+        let root = match kind.boot {
+            true => {
+                let tiny = self
+                    .setup
+                    .tiny_for(self.trial)
+                    .map_err(anyhow::Error::msg)?;
+                Some(boot_files::make(&tiny, &self.trial.row.words, self.folder)?)
+            }
+            false => self
+                .setup
+                .linux
+                .as_ref()
+                .ok()
+                .map(|linux| linux.root.clone()),
+        };
+        TrialDisk::make(kind, file, root.as_deref())
     }
 
     fn tamper(&self, tamper: Tamper) -> anyhow::Result<()> {

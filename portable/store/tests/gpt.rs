@@ -10,9 +10,9 @@ use poorwill_medium::MediumError;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault, INJECTED_STATUS};
 use poorwill_memory::Page;
 use poorwill_store::{
-    AREA_TYPE, AreaLocation, Content, DiskChanged, DiskId, FINGERPRINTED_BYTES, GptError, MAX_AREAS,
-    PartitionFingerprint, PartitionFingerprints, find_areas, fingerprint_partitions, has_table,
-    unchanged,
+    AREA_TYPE, AreaLocation, Content, DiskChanged, DiskId, FINGERPRINTED_BYTES, GptError,
+    MAX_AREAS, PartitionFingerprint, PartitionFingerprints, find_areas, fingerprint_partitions,
+    has_table, unchanged,
 };
 use proptest::prelude::*;
 

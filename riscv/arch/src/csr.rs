@@ -16,6 +16,7 @@ numbers! {
     FCSR = 0x003,
     VSTART = 0x008,
     VCSR = 0x00f,
+    SSTATUS = 0x100,
     SIE = 0x104,
     SCOUNTEREN = 0x106,
     STIMECMP = 0x14d,
@@ -147,8 +148,12 @@ pub mod status {
     pub const MPP: u64 = 3 << 11;
     /// The field for the vector state.
     pub const VS: u64 = 3 << 9;
+    /// Value of VS: the registers have their initial values.
+    pub const VS_INITIAL: u64 = 1 << 9;
     /// The field for the floating-point state.
     pub const FS: u64 = 3 << 13;
+    /// Value of FS: the registers have their initial values.
+    pub const FS_INITIAL: u64 = 1 << 13;
     /// Loads and stores run with the privilege of MPP.
     pub const MPRV: u64 = 1 << 17;
     /// The trap came from a guest (H extension).

@@ -2,7 +2,8 @@
 
 use poorwill_hart::Environment;
 
-use crate::csr;
+use crate::csr::{self, status};
+use crate::{float, vector};
 
 /// Sets the calling hart's machine-mode CSRs for an OS, and the S-mode CSRs to their values at a
 /// start (interrupts off). Traps go to `trap_entry`.
@@ -34,4 +35,15 @@ pub unsafe fn set_up(environment: &Environment, trap_entry: u64) {
         csr::write::<{ csr::SCOUNTEREN }>(environment.counters);
         csr::write::<{ csr::MIE }>(environment.mie);
     }
+}
+
+/// Sets the calling hart's `sstatus`, floating-point and vector registers for the first instruction
+/// of an OS. The registers are zero, and FS and VS Initial if the hart has them, as an OS may use
+/// them without a look at `sstatus`. All other bits are zero.
+pub fn clear_units() {
+    let of = |is_there: bool, initial: u64| if is_there { initial } else { 0 };
+    let float = of(float::clear(), status::FS_INITIAL);
+    let vector = of(vector::clear(), status::VS_INITIAL);
+    // SAFETY: all bits of sstatus are the OS's, which does not run on this hart.
+    unsafe { csr::write::<{ csr::SSTATUS }>(float | vector) }
 }

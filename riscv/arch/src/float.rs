@@ -80,6 +80,16 @@ pub fn save() -> Option<FloatRegisters> {
     })
 }
 
+/// Sets the registers to zero; `mstatus.FS` stays as it is. Returns whether the hart has them.
+pub fn clear() -> bool {
+    const ZEROS: FloatRegisters = [0; 33];
+    let is_there = is_there();
+    if is_there {
+        restore(&ZEROS);
+    }
+    is_there
+}
+
 /// Writes the registers. `mstatus.FS` stays as it is.
 pub fn restore(registers: &FloatRegisters) {
     opened(status::FS, || {

@@ -43,6 +43,34 @@ pub fn save(into: &mut VectorRegisters) {
     });
 }
 
+/// Sets the registers to their values at a reset (V extension, 3.11), and v0 to v31 to zero.
+/// `mstatus.VS` stays as it is. Returns whether the hart has them.
+pub fn clear() -> bool {
+    let is_there = register_bytes().is_some();
+    if is_there {
+        // SAFETY: the hart has the V extension. Only the OS uses these registers.
+        opened(status::VS, || unsafe {
+            csr::write::<{ csr::VSTART }>(0);
+            csr::write::<{ csr::VCSR }>(0);
+            asm!(
+                ".option push", ".option arch, +v",
+                "vsetvli {0}, zero, e8, m8, ta, ma",
+                "vmv.v.i v0, 0",
+                "vmv.v.i v8, 0",
+                "vmv.v.i v16, 0",
+                "vmv.v.i v24, 0",
+                // An unsupported type sets vtype.vill alone, and vl to zero.
+                "li {0}, 1 << 63",
+                "vsetvl {0}, zero, {0}",
+                ".option pop",
+                out(reg) _,
+                options(nostack, nomem),
+            );
+        });
+    }
+    is_there
+}
+
 /// Writes the registers, which must have the hart's register length.
 pub fn restore(registers: &VectorRegisters) {
     // SAFETY: loads v0 to v31 from the value, of `vlenb` bytes each. vsetvl accepts any vl that it

@@ -41,6 +41,10 @@ pub struct GenerationId {
 
 const ID_BYTES: u64 = 16;
 
+/// Free bytes that the tree gets within its `totalsize`, if there is room. Boot loaders rely on
+/// some: U-Boot copies `totalsize` bytes to a place just below its own data, and adds to the copy.
+pub const SLACK: u64 = 4096;
+
 /// Additions to the next stage's tree, and nodes to hide.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixups<'a> {
@@ -80,7 +84,8 @@ const CUT: &str = "poorwill,cut";
 const DOMAIN: &str = "poorwill,domain";
 
 /// Changes the blob at the start of `buffer` into the next stage's tree, in place. The rest of the
-/// buffer is room to grow. Returns the offsets of the values in `/chosen`.
+/// buffer is room to grow, and for the [slack](SLACK). Returns the offsets of the values in
+/// `/chosen`.
 ///
 /// - The firmware's memory is reserved as `no-map`: mapped, it would let the OS's speculation run
 ///   into PMP faults.
@@ -110,7 +115,20 @@ pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<Placed, FixupErro
     }
     hide(&mut tree, fixups.flash).ok_or(no_room)?;
     set_chosen(&mut tree, fixups).ok_or(no_room)?;
+    add_slack(buffer).ok_or(FixupError::Damaged)?;
     placed(buffer).ok_or(FixupError::Damaged)
+}
+
+/// Adds the slack at the end of the blob. In a short buffer it ends with the buffer.
+fn add_slack(buffer: &mut [u8]) -> Option<()> {
+    let total = word(buffer, field::TOTAL_SIZE)? as usize;
+    let room = buffer.get_mut(total..)?;
+    let slack = usize::try_from(SLACK).ok()?.min(room.len());
+    // The next stage gets no bytes of other contents of memory.
+    room[..slack].fill(0);
+    let total = u32::try_from(total + slack).ok()?;
+    set_word(buffer, field::TOTAL_SIZE, total);
+    Some(())
 }
 
 type Tree<'a> = FdtMut<SliceBuffer<'a>>;

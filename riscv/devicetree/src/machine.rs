@@ -10,6 +10,7 @@ use crate::bound::{self, TooMany};
 use crate::caches::{self, DataCaches};
 use crate::census::{Census, Known};
 use crate::chosen::{MAX_SEED, read_seed, stdout_name};
+use crate::cold_boot::ColdBootHarts;
 use crate::devices::{PciHost, Syscon, Uart};
 use crate::disabled;
 use crate::flash::Flash;
@@ -129,6 +130,8 @@ pub struct Machine {
     pub fw_cfg: ArrayVec<PhysRange, MAX_FW_CFGS>,
     /// Random bytes from the previous stage (`/chosen/rng-seed`), at most [`MAX_SEED`].
     pub seed: ArrayVec<u8, MAX_SEED>,
+    /// The harts that may boot the machine cold.
+    pub cold_boot_harts: ColdBootHarts,
     /// `/chosen` describes [domains](crate::Partition), well or badly.
     pub has_domains: bool,
     /// Memory is zero at power-on, except for loaded files. QEMU's `virt` machine guarantees this;
@@ -193,6 +196,7 @@ impl Machine {
         self.has_domains = chosen.is_some_and(partition::is_described);
         self.starts_clear = is_any(root, &["riscv-virtio"]);
         let cpus = self.read_cpus(root);
+        self.cold_boot_harts = ColdBootHarts::read(root, chosen, &self.harts);
         let memory = self.read_memory(root);
         let reserved = reserved::read(tree, &mut self.reserved);
         let devices = self.visit_all(root, root, stdout_name(root, chosen), 0);

@@ -1,6 +1,7 @@
 use arrayvec::ArrayVec;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
+use crate::fixup::SLACK;
 use crate::reserved::MAX_RESERVED;
 
 /// Bytes left free at the end of a range of memory. Boot loaders relocate themselves there, with
@@ -45,8 +46,9 @@ pub fn place(memory: &[PhysRange], taken: &[PhysRange], bytes: u64) -> Option<Ph
     })
 }
 
-/// Chooses the final place of the tree in `blob`, with room to grow by `growth`. It stays in place
-/// if the bytes after it are free memory of the OS (`memory`), and else moves. `reserved`: memory
+/// Chooses the final place of the tree in `blob`, with room to grow by `growth` and the
+/// [slack](SLACK). It stays in place if the bytes after it are free memory of the OS (`memory`), and
+/// else moves. Without room for the slack in any place it gets a place without. `reserved`: memory
 /// that a previous stage left in use, for the OS or for others; `next`: the next stage.
 ///
 /// The new place depends only on these arguments: it is the same at each start.
@@ -55,24 +57,39 @@ pub fn place(memory: &[PhysRange], taken: &[PhysRange], bytes: u64) -> Option<Ph
 #[must_use]
 pub fn tree_place(
     memory: &[PhysRange],
-    reserved: impl Iterator<Item = PhysRange>,
+    reserved: impl Iterator<Item = PhysRange> + Clone,
     next: PhysRange,
     blob: PhysRange,
     growth: u64,
 ) -> Option<PhysRange> {
-    let length = blob.length().checked_add(growth)?;
-    let grown = PhysRange::new(blob.start, length);
+    let grown = PhysRange::new(blob.start, blob.length().checked_add(growth)?);
+    [SLACK, 0].into_iter().find_map(|slack| {
+        let length = grown.length().checked_add(slack)?;
+        place_of_length(memory, reserved.clone(), next, blob, grown, length)
+    })
+}
+
+/// The tree's place of `length` bytes, at least those of the `grown` blob.
+fn place_of_length(
+    memory: &[PhysRange],
+    reserved: impl Iterator<Item = PhysRange>,
+    next: PhysRange,
+    blob: PhysRange,
+    grown: PhysRange,
+    length: u64,
+) -> Option<PhysRange> {
+    let wanted = PhysRange::new(blob.start, length);
     let mut taken: ArrayVec<PhysRange, { MAX_RESERVED + 2 }> = ArrayVec::new();
     taken.try_push(next).ok()?;
-    let mut is_free = !next.overlaps(&grown);
+    let mut is_free = !next.overlaps(&wanted);
     for range in reserved {
-        is_free &= is_of_blob(range, grown) || !range.overlaps(&grown);
+        is_free &= is_of_blob(range, grown) || !range.overlaps(&wanted);
         taken.try_push(range).ok()?;
     }
     let mut ranges = memory.iter();
-    let is_memory = ranges.any(|range| range.start <= grown.start && grown.end <= range.end);
+    let is_memory = ranges.any(|range| range.start <= wanted.start && wanted.end <= range.end);
     if is_memory && is_free {
-        return Some(grown);
+        return Some(wanted);
     }
     // The bytes are copied from the old blob, so the new place must not overlap it.
     taken.try_push(blob).ok()?;
@@ -174,6 +191,10 @@ mod tests {
         end: 0x8220_0000,
     };
 
+    /// Bytes of the tree with its growth, and with the slack.
+    const GROWN: u64 = 0x3800;
+    const WITH_SLACK: u64 = GROWN + SLACK;
+
     /// Where it goes if these ranges are reserved.
     fn tree_at(blob: PhysRange, reserved: &[PhysRange]) -> Option<PhysRange> {
         tree_place(&OS, reserved.iter().copied(), NEXT, blob, 0x2000)
@@ -181,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_tree_grows_where_it_is_if_nothing_is_in_its_way() {
-        let grown = PhysRange::new(BLOB.start, 0x3800);
+        let grown = PhysRange::new(BLOB.start, WITH_SLACK);
         for beside in [
             PhysRange::new(BLOB.start - 0x1000, 0x1000),
             PhysRange::new(grown.end, 0x1000),
@@ -196,14 +217,20 @@ mod tests {
 
     #[test]
     fn a_tree_that_cannot_grow_goes_to_another_place() {
-        let at = PhysRange::new(0xb7c0_0000, 0x3800);
-        // The next page, exactly a page on, and within the tree's own last page.
-        for initrd in [0xbfe0_2000, 0xbfe0_2800, 0xbfe0_1800, 0xbfe0_37ff] {
+        let at = PhysRange::new(0xb7c0_0000, WITH_SLACK);
+        // The next page, exactly a page on, within the tree's own last page, and within the slack.
+        for initrd in [
+            0xbfe0_2000,
+            0xbfe0_2800,
+            0xbfe0_1800,
+            0xbfe0_37ff,
+            0xbfe0_47ff,
+        ] {
             let initrd = PhysRange::new(initrd, 0x10_0000);
             assert_eq!(tree_at(BLOB, &[initrd]), Some(at), "{initrd:x?}");
         }
-        // The firmware follows, memory ends, or it is in ROM.
-        for start in [0xbbdf_f000, 0xbfff_f000, 0x1000] {
+        // The firmware follows, memory ends (after the growth, too), or it is in ROM.
+        for start in [0xbbdf_f000, 0xbfff_f000, 0xbfff_d800, 0x1000] {
             assert_eq!(
                 tree_at(PhysRange::new(start, 0x800), &[]).unwrap().start,
                 at.start
@@ -214,8 +241,25 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_has_no_slack_where_it_would_cost_the_place() {
+        // All memory from the tree on but its growth is taken, and so is all before it.
+        let rest = PhysRange::new(BLOB.start + GROWN, 0x20_0000);
+        let before = PhysRange::new(0x8000_0000, BLOB.start - 0x8000_0000);
+        let in_place = PhysRange::new(BLOB.start, GROWN);
+        assert_eq!(tree_at(BLOB, &[rest, before]), Some(in_place));
+        // There is one aligned place of 2 MiB, and the tree takes all of it.
+        let memory = [PhysRange::new(0x8040_0000, 2 * MIB)];
+        let blob = PhysRange::new(0x1000, 2 * MIB - 0x2000);
+        let moved = tree_place(&memory, [].into_iter(), NEXT, blob, 0x2000);
+        assert_eq!(moved, None, "the next stage is there");
+        let next = PhysRange::new(0x8000_0000, MIB);
+        let moved = tree_place(&memory, [].into_iter(), next, blob, 0x2000);
+        assert_eq!(moved, Some(memory[0]));
+    }
+
+    #[test]
     fn a_tree_grows_into_nothing_that_it_merely_begins_in() {
-        let at = PhysRange::new(0xb7c0_0000, 0x3800);
+        let at = PhysRange::new(0xb7c0_0000, WITH_SLACK);
         for wide in [
             // From before it, far past it, or to its own end; and from it, far past it.
             PhysRange::new(BLOB.start - 0x10_0000, 0x20_0000),
@@ -226,7 +270,7 @@ mod tests {
             assert_eq!(tree_at(BLOB, &[wide]), Some(at), "{wide:x?}");
         }
         // The next stage is never the tree's own, however small.
-        for next in [BLOB, PhysRange::new(BLOB.start, 0x3800)] {
+        for next in [BLOB, PhysRange::new(BLOB.start, GROWN)] {
             let found = tree_place(&OS, [].into_iter(), next, BLOB, 0x2000);
             assert_eq!(found, Some(at), "{next:x?}");
         }
@@ -266,13 +310,15 @@ mod tests {
             let near = near.iter().map(|(offset, length)| PhysRange::new(blob.start - 0x2000 + offset, *length));
             let reserved: Vec<_> = far.into_iter().chain(near).collect();
             if let Some(place) = tree_place(&memory, reserved.iter().copied(), next, blob, growth) {
-                prop_assert_eq!(place.length(), blob.length() + growth);
+                let grown = blob.length() + growth;
+                prop_assert!([grown, grown + SLACK].contains(&place.length()));
                 prop_assert!(memory.iter().any(|range| range.start <= place.start && place.end <= range.end));
                 prop_assert!(!next.overlaps(&place));
                 let mut over = reserved.iter().filter(|range| range.overlaps(&place));
                 if place.start == blob.start {
-                    // Nothing that it overlaps has a byte in another page.
-                    let pages = place.start & !0xfff..place.end.next_multiple_of(0x1000);
+                    // Nothing that it overlaps has a byte in another page than the grown tree's.
+                    let end = place.start + grown;
+                    let pages = place.start & !0xfff..end.next_multiple_of(0x1000);
                     let is_own = |range: &PhysRange| {
                         range.contains(blob.start) && pages.start <= range.start && range.end <= pages.end
                     };

@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
-    Cache, DataCaches, DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic,
-    PowerFail, PowerFailError, PowerFailInput, SpareSource, TwoImsics, VaultPlace, fixup, open,
+    Cache, ColdBootError, ColdBootHarts, DataCaches, DescriptionError, FixupError, Fixups,
+    GenerationId, Machine, Plic, PowerFail, PowerFailError, PowerFailInput, SLACK, SpareSource,
+    TwoImsics, VaultPlace, fixup, open,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -1370,6 +1371,86 @@ fn the_tree_names_the_domain() {
             value.map(|value| value.value().to_vec()),
             expected.map(<[u8]>::to_vec)
         );
+    }
+}
+
+/// The length of the changed blob, and the bytes at its end that it does not use, in a buffer with
+/// this much room after the blob.
+fn slack_in(blob: &[u8], room: usize) -> Result<(usize, Vec<u8>), FixupError> {
+    let mut buffer = blob.to_vec();
+    // What lies after a tree in memory is unknown.
+    buffer.resize(blob.len() + room, 0xaa);
+    fixup(&mut buffer, &FIXUPS)?;
+    let word = |at: usize| u32::from_be_bytes(buffer[at..at + 4].try_into().unwrap()) as usize;
+    let [total, strings, strings_bytes] = [4, 12, 32].map(word);
+    Ok((total, buffer[strings + strings_bytes..total].to_vec()))
+}
+
+#[test]
+fn a_loader_can_add_to_the_tree_within_its_size() {
+    let slack = usize::try_from(SLACK).unwrap();
+    for name in ["virt-plic.dts", "virt-aia.dts", "sifive-u.dts"] {
+        let blob = blob(name);
+        let (with_all, free) = slack_in(&blob, 16384).unwrap();
+        assert_eq!(free, vec![0; slack], "{name}");
+        // Where there is less room it gets what there is, without an error.
+        let needed = with_all - slack - blob.len();
+        for left in [0, 1, 100, slack - 1, slack] {
+            let (total, free) = slack_in(&blob, needed + left).unwrap();
+            assert_eq!(free, vec![0; left], "{name}: {left} bytes");
+            assert_eq!(total, blob.len() + needed + left);
+        }
+        assert!(slack_in(&blob, needed - 1).is_err(), "{name}");
+    }
+}
+
+/// The harts that boot a machine of two harts with these nodes in its tree. Cold-boot harts are
+/// those of OpenSBI's generic platform.
+fn cold_boot_harts(more: &str) -> ColdBootHarts {
+    let tree = source("virt-plic.dts") + more;
+    Machine::read(&compile(&tree)).unwrap().cold_boot_harts
+}
+
+#[test]
+fn only_listed_harts_boot_a_machine() {
+    let config = |list: &str| {
+        format!(
+            "/ {{ chosen {{ settings {{ opensbi-config {{ compatible = \"vendor\", \"opensbi,config\"; \
+             cold-boot-harts = <{list}>; }}; }}; }}; }};"
+        )
+    };
+    let [first, second] = ["&{/cpus/cpu@0}", "&{/cpus/cpu@1}"];
+    let listed = |more: &str, list: &str| {
+        let harts = cold_boot_harts(&(config(list) + more));
+        assert_eq!(harts.error, None, "{list}");
+        harts.listed.to_vec()
+    };
+    assert_eq!(listed("", second), [1]);
+    assert_eq!(listed("", &format!("{second} {first} {second}")), [1, 0]);
+    let harts = cold_boot_harts(&config(second));
+    assert!(harts.contain(1) && !harts.contain(0) && !harts.contain(2));
+    // A disabled hart of the list does not boot, and the others do.
+    let disabled = "/ { cpus { cpu@1 { status = \"disabled\"; }; }; };";
+    assert_eq!(listed(disabled, &format!("{second} {first}")), [0]);
+    for (more, list, error) in [
+        (disabled, second.to_owned(), ColdBootError::NoHart),
+        ("", "0x777".to_owned(), ColdBootError::UnknownPhandle(0x777)),
+        ("", format!("{second} 0"), ColdBootError::UnknownPhandle(0)),
+    ] {
+        let harts = cold_boot_harts(&(config(&list) + more));
+        assert!(harts.contain(0) && harts.contain(1), "{list}");
+        assert_eq!(harts.error, Some(error), "{list}");
+    }
+    // No list, an empty one, and one elsewhere.
+    for without in [
+        String::new(),
+        config(""),
+        config(second).replace("chosen", "other"),
+        config(second).replace("opensbi,config", "opensbi,other"),
+    ] {
+        let all = ColdBootHarts::default();
+        assert!(all.contain(0) && all.contain(1));
+        assert_eq!(cold_boot_harts(&without), all, "{without}");
     }
 }
 

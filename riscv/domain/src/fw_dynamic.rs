@@ -124,8 +124,17 @@ impl FwDynamic {
         })
     }
 
-    /// Orders the harts that can run the OS (`usable`, by ID) for booting: the hart that the
-    /// previous stage prefers, then the others.
+    /// The same, without a preference for a hart that may not boot the machine.
+    #[must_use]
+    pub fn among(self, may_boot: impl FnOnce(u64) -> bool) -> Self {
+        FwDynamic {
+            boot_hart: self.boot_hart.filter(|hart| may_boot(*hart)),
+            ..self
+        }
+    }
+
+    /// Orders the harts that may boot the machine (`usable`, by ID): the hart that the previous
+    /// stage prefers, then the others.
     pub fn boot_order<'a>(&self, usable: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
         let preferred = self.boot_hart.filter(|hart| usable.contains(hart));
         let others = usable.iter().copied();

@@ -81,6 +81,11 @@ fn the_boot_hart_is_a_preference() {
     assert_eq!(order(0, &[1, 2]), [1, 2]);
     assert_eq!(order(u64::MAX, &[2, 1]), [2, 1]);
     assert_eq!(order(0, &[]), []);
+    // A list of cold-boot harts without it ends the preference.
+    let among = |hart, list: &[u64]| read(2, hart).among(|hart| list.contains(&hart)).boot_hart;
+    assert_eq!(among(3, &[1, 3]), Some(3));
+    assert_eq!(among(0, &[1, 3]), None);
+    assert_eq!(among(u64::MAX, &[1]), None);
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! Domains of a partition, from a machine's tree.
 
-use poorwill_devicetree::{DomainNode, Machine, NodeName, Partition};
+use poorwill_devicetree::{DomainNode, Machine, NodeName, Partition, SLACK};
 use poorwill_domain::{
     ClaimError, Domain, DomainError, FwDynamic, LoadedStage, TREE_GROWTH, memory_of,
 };
@@ -125,7 +125,8 @@ fn a_domain_has_what_its_regions_open_and_no_more() {
     assert!(linux.executable(0xc000_0000).is_err() && linux.executable(second.start).is_err());
     let tree = linux.next_stage.tree.unwrap();
     assert_eq!(tree.blob, PhysRange::new(0x87f0_0000, 4096));
-    assert_eq!(tree.handed_on, Some(tree.loaded));
+    let with_slack = PhysRange::new(tree.loaded.start, tree.loaded.length() + SLACK);
+    assert_eq!(tree.handed_on, Some(with_slack));
 }
 
 #[test]

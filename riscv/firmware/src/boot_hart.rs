@@ -1,7 +1,8 @@
 //! Chooses the hart that boots the machine, and the hart that the next stage starts on.
 //!
-//! The first hart to arrive boots the machine, if it can run the OS. The next stage starts on the
-//! hart that the previous stage prefers, if that hart can run the OS and has arrived.
+//! The first hart to arrive boots the machine, if it can run the OS and the tree's
+//! `cold-boot-harts` allow it. The next stage starts on the hart that the previous stage prefers, if
+//! the same is true of that hart and it has arrived.
 
 use poorwill_arch::Time;
 use poorwill_arch::ipi::Ipi;
@@ -24,8 +25,8 @@ const PATIENCE_NS: u64 = 250_000_000;
 /// Number of offers to each hart before the start fails. With them a late hart has 5 s.
 const ROUNDS: u32 = 20;
 
-/// Lets a hart that can run the OS boot the machine, since `own` cannot, and parks this one.
-/// Returns if no such hart takes the start.
+/// Lets a hart that may boot the machine do so, since `own` may not. This hart then waits like all
+/// others. Returns if no such hart takes the start.
 ///
 /// # Safety
 ///
@@ -39,8 +40,14 @@ pub(crate) unsafe fn hand_over(
 ) {
     // SAFETY: by the caller's contract.
     let time = unsafe { Time::new(machine) };
-    let usable: ArrayVec<u64, MAX_HARTS> = machine.harts.iter().map(|hart| hart.id).collect();
-    say!("hart {own} cannot run an OS, by the device tree; another one boots");
+    let ids = machine.harts.iter().map(|hart| hart.id);
+    let can_run = ids.clone().any(|id| id == own);
+    let usable = ids.filter(|id| *id != own && machine.cold_boot_harts.contain(*id));
+    let usable: ArrayVec<u64, MAX_HARTS> = usable.collect();
+    match can_run {
+        true => say!("hart {own} is not one of `cold-boot-harts`; another one boots"),
+        false => say!("hart {own} cannot run an OS, by the device tree; another one boots"),
+    }
     for _ in 0..ROUNDS {
         for id in stage.boot_order(&usable) {
             let mut harts = machine.harts.iter();
@@ -52,7 +59,7 @@ pub(crate) unsafe fn hand_over(
             offer::make(id, tree, information);
             doorbell.send();
             if waited_for(&time, offer::is_taken) || !offer::withdraw(id) {
-                offer::leave()
+                offer::leave(own)
             }
         }
     }

@@ -56,7 +56,7 @@ enum BootError {
     Description(#[from] DescriptionError),
     #[error("{0}")]
     Platform(#[from] PlatformError),
-    #[error("hart {0} cannot run an OS, and no hart has arrived that can")]
+    #[error("hart {0} may not boot the machine, and no hart has arrived that may")]
     NoBootHart(u64),
     /// A hart that the firmware has not started is running.
     #[error("hart {0} is running already")]
@@ -161,10 +161,15 @@ fn start(
     // SAFETY: the tree describes this machine, and boot is called once.
     unsafe { platform::start_console(&machine) };
     found?;
+    if let Some(error) = machine.cold_boot_harts.error {
+        say!("{error}");
+    }
     let next = FwDynamic::read(blob, information as u64, load)?;
+    let next = next.among(|hart| machine.cold_boot_harts.contain(hart));
     let is_open = "the machine's survey has opened the tree";
     let domains = (machine.has_domains).then(|| devicetree::open(blob_bytes).expect(is_open));
     let may_boot = platform::may_boot(hart_id, domains.as_ref()).map_err(PlatformError::from)?;
+    let may_boot = may_boot && machine.cold_boot_harts.contain(hart_id);
     let place = machine.harts.iter().position(|hart| hart.id == hart_id);
     let Some(place) = place.filter(|_| may_boot) else {
         // SAFETY: the tree describes this machine, on which this hart is alone.

@@ -1,6 +1,6 @@
 //! A stopped hart: it works for other harts, and waits for its start.
 
-use poorwill_arch::{csr, wait_for_interrupt};
+use poorwill_arch::{csr, environment, wait_for_interrupt};
 use poorwill_hart::interrupt;
 use poorwill_hart::{Starting, Task, Worker};
 
@@ -54,6 +54,7 @@ extern "C" fn wait_for_start() -> ! {
     let entry = match starting.task() {
         Task::Start(entry) => {
             cut::wait_for_release(own);
+            environment::clear_units();
             entry
         }
         Task::Wake(entry) => {

@@ -91,7 +91,7 @@ impl Run<'_> {
         let guest = trial.row.guest_of(on);
         match guest {
             Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
-            Guest::UBoot => machine.kernel = Some(found(&setup.u_boot)?),
+            Guest::UBoot => machine.kernel = Some(found(setup.u_boot_for(trial))?),
             Guest::Nothing => {}
             Guest::LinuxTiny => {
                 let tiny = setup.tiny_for(trial).map_err(anyhow::Error::msg)?;

@@ -51,7 +51,7 @@ entry:
     la      t0, arrivals
     li      t1, 1
     amoadd.w.aqrl t1, t1, (t0)
-    bnez    t1, 1f
+    bnez    t1, waits
 boots:
     la      t0, {DEEP_STACK}
     li      t1, {DEEP_STACK_BYTES}
@@ -70,7 +70,8 @@ boots:
     #    by MSIP or by their machine-mode IMSIC file. The file is opened for IPIs (AIA, 3.8):
     #    eithreshold (0x72) zero, eie0 (0xc0), eidelivery (0x70). A hart without a file traps here,
     #    and continues.
-1:  la      t0, 2f
+waits:
+    la      t0, 2f
     csrw    mtvec, t0
     li      t1, 1
     li      t0, 0x72
@@ -120,7 +121,7 @@ boots:
     addi    sp, a1, -{STACK_HEAD}
     call    other_hart
 
-    # 6. The first hart to arrive cannot run the OS, and offers the start to this one (offer.rs).
+    # 6. The first hart to arrive may not boot, and offers the start to this one (offer.rs).
     #    This hart boots the machine as if it had come first. Before that, the other hart leaves the
     #    deep stack.
 7:  li      t2, {TAKEN}
@@ -136,14 +137,16 @@ boots:
     csrw    mie, zero
     j       boots
 
-    # fn leave_machine() -> !
-    # Releases the hart that has taken the start, and parks this one.
+    # fn leave_machine(hart_id) -> !
+    # Releases the hart that has taken the start. This hart waits as if it had arrived later.
     .globl leave_machine
 leave_machine:
+    mv      s0, a0
     la      t0, {OFFER}
     li      t1, {NO_HART}
     fence   rw, w
     sd      t1, (t0)
+    j       waits
 
     .balign 4
 park:

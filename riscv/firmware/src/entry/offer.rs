@@ -1,4 +1,4 @@
-//! An offer of the machine's start, from a hart that cannot run the OS to one that can.
+//! An offer of the machine's start, from a hart that may not boot the machine to one that may.
 //!
 //! One word holds the offer's state: no hart, the ID of the hart with the offer, or taken. A hart
 //! that waits in entry.S takes its offer. It continues when the word says "no hart" again, because
@@ -46,8 +46,9 @@ pub(crate) fn withdraw(hart: u64) -> bool {
         .is_ok()
 }
 
-/// Leaves the machine to the hart that has taken the start, and parks the calling one.
-pub(crate) fn leave() -> ! {
-    // SAFETY: the deep stack's contents are not needed any more, and this hart only parks.
-    unsafe { super::leave_machine() }
+/// Leaves the machine to the hart that has taken the start. The calling hart, `own`, waits as if it
+/// had arrived later.
+pub(crate) fn leave(own: u64) -> ! {
+    // SAFETY: the deep stack's contents are not needed any more.
+    unsafe { super::leave_machine(own) }
 }

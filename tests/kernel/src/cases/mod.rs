@@ -7,6 +7,7 @@ mod cut;
 mod dbcn;
 mod devices;
 mod endure;
+mod entry;
 mod fuzz;
 mod handover;
 mod instructions;
@@ -46,6 +47,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "susp-refused" => susp::refused(machine, hart),
         "sleep-wake" => sleep_wake::run(machine, hart),
         "endure" => endure::run(machine, hart),
+        "entry" => entry::run(machine, hart),
         "seal-bench" => seal_bench::run(machine, hart),
         "count" => count::run(machine),
         "cut" => cut::run(machine, hart),
@@ -54,7 +56,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "dbcn" => dbcn::run(machine),
         _ => {
             say!(
-                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices, traffic, dbcn"
+                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, cut, devices, traffic, dbcn"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
