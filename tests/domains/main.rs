@@ -154,6 +154,20 @@ const ROWS: &[Row] = &[
         ENDED,
     ),
     (
+        "the last hart of a domain stops, and the machine sleeps",
+        [Role::Stop, Role::Master(500_000)],
+        &[
+            "poorwill: domain side0 ends: all its harts have stopped",
+            "poorwill: wake domain=side1 mode=retain source=timer",
+            "poorwill: wake domain=side1 mode=retain source=timer",
+        ],
+    ),
+    (
+        "the UART's owner does not end its line, and other lines come",
+        [Role::BeginLine, Role::Park(500_000)],
+        &["side1: parked 3: ", "side1: parked 5: "],
+    ),
+    (
         "a domain ends while one of its harts waits for a sleep",
         [Role::ResetAmidSleep, Role::Master(500_000)],
         ENDED,

@@ -20,8 +20,8 @@ use poorwill_medium::fake::FakeMedium;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, Areas, Configuration, DiscardReason, GptError, MIN_AREA_BYTES, PartitionFingerprints,
-    Purpose, find_areas, fingerprint_partitions,
+    Area, Areas, Configuration, DiscardReason, DiskId, GptError, MIN_AREA_BYTES,
+    PartitionFingerprints, Purpose, find_areas, fingerprint_partitions,
 };
 
 poorwill_fuzz::target!(max_len = 2048, run);
@@ -56,7 +56,13 @@ fn run(bytes: &[u8]) {
     let result = find_areas(&mut medium, block_bytes, &mut scratch);
     let mut fingerprints = PartitionFingerprints::new();
     // Any error will do, but no panic.
-    let _ = fingerprint_partitions(&mut medium, 0, block_bytes, &mut scratch, &mut fingerprints);
+    let _ = fingerprint_partitions(
+        &mut medium,
+        DiskId(0),
+        block_bytes,
+        &mut scratch,
+        &mut fingerprints,
+    );
     assert!(!disk::was_written(&medium), "looking for areas writes");
     if block_bytes == 1024 {
         assert_eq!(result, Err(GptError::BlockSize(1024)));

@@ -14,5 +14,5 @@ mod told;
 
 pub use budget::LineBudget;
 pub use lines::{Lines, MAX_PRINTED, PrintedLine, WAITING_BYTES};
-pub use log::{LOG_BYTES, Log, MAX_LINE, PanicLine, TEXT_BYTES};
+pub use log::{LOG_BYTES, Log, LogLine, MAX_LINE, PanicLine, TEXT_BYTES};
 pub use told::{LogText, ToldLog};

@@ -14,8 +14,9 @@ const MAX_NAME: usize = 48;
 /// The maximal bytes of a printed line: name, separator, text and line end.
 pub const MAX_PRINTED: usize = MAX_NAME + 2 + MAX_TEXT + 2;
 
-/// A line to print, with carriage return and line feed.
-pub type PrintedLine = ArrayVec<u8, MAX_PRINTED>;
+/// A line to print, with carriage return and line feed, and room for those of an unfinished line
+/// before it.
+pub type PrintedLine = ArrayVec<u8, { MAX_PRINTED + 2 }>;
 
 /// Text that waits for a console of another owner. It leaves as whole lines under a name. Text that
 /// finds no room is dropped and counted.
@@ -123,7 +124,7 @@ struct Out<'l>(&'l mut PrintedLine);
 impl Out<'_> {
     /// Adds the bytes that have room.
     fn bytes(&mut self, part: &[u8]) {
-        let room = self.0.remaining_capacity();
+        let room = MAX_PRINTED.saturating_sub(self.0.len());
         self.0.extend(part.iter().copied().take(room));
     }
 }

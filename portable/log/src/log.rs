@@ -81,30 +81,9 @@ impl Log {
         self.text.get(..length).filter(|_| length < TEXT_BYTES)
     }
 
-    /// Adds a line with the time `ms` in milliseconds. Drops the oldest lines if there is
-    /// no room.
-    pub fn add(&mut self, ms: u64, line: impl Display) {
-        let mut new = Line {
-            bytes: [0; MAX_LINE],
-            length: 0,
-        };
-        let (seconds, rest) = (ms / 1000, ms % 1000);
-        // An error only means that the line was shortened.
-        write!(new, "[{seconds}.{rest:03}] {line}").unwrap_or_default();
-        new.bytes[new.length] = b'\n';
-        self.append(&new.bytes[..=new.length]);
-    }
-
-    /// As [`add`](Self::add), a line about a domain with this name. The name is put before the line,
-    /// unless the line begins with it.
-    pub fn add_about(&mut self, domain: &str, ms: u64, line: impl Display) {
-        let mut said = ArrayString::<MAX_LINE>::new();
-        // A part without room is dropped.
-        write!(said, "{line}").unwrap_or_default();
-        match name_in(said.as_bytes()) == Some(domain.as_bytes()) {
-            true => self.add(ms, said),
-            false => self.add(ms, format_args!("{ABOUT}{domain}: {said}")),
-        }
+    /// Adds a line. Drops the oldest lines if there is no room.
+    pub fn add(&mut self, line: &LogLine) {
+        self.append(line.bytes());
     }
 
     /// The lines that a domain may read, unchecked: its own, and those about no domain. An empty
@@ -134,7 +113,7 @@ impl Log {
     /// start, if there was one.
     pub fn begin(&mut self) -> Option<PanicLine> {
         let panic_line = self.open().then(|| self.panic_line()).flatten();
-        self.add(0, START);
+        self.add(&LogLine::new(0, START));
         panic_line
     }
 
@@ -192,13 +171,47 @@ fn last_lines(text: &[u8], room: usize) -> &[u8] {
     end.map_or(&[], |end| &text[over + end..])
 }
 
-/// A line under construction, with room for its newline.
-struct Line {
+/// A line with its time and its newline. It is made before the log is locked, since that takes longer
+/// than adding it.
+#[derive(Clone, Debug)]
+pub struct LogLine {
     bytes: [u8; MAX_LINE],
+    /// Without the newline.
     length: usize,
 }
 
-impl Write for Line {
+impl LogLine {
+    /// A line with the time `ms` in milliseconds. Text past [`MAX_LINE`] is cut.
+    pub fn new(ms: u64, line: impl Display) -> Self {
+        let mut new = LogLine {
+            bytes: [0; MAX_LINE],
+            length: 0,
+        };
+        let (seconds, rest) = (ms / 1000, ms % 1000);
+        // An error only means that the line was shortened.
+        write!(new, "[{seconds}.{rest:03}] {line}").unwrap_or_default();
+        new.bytes[new.length] = b'\n';
+        new
+    }
+
+    /// As [`new`](Self::new), a line about a domain with this name. The name is put before the line,
+    /// unless the line begins with it.
+    pub fn about(domain: &str, ms: u64, line: impl Display) -> Self {
+        let mut said = ArrayString::<MAX_LINE>::new();
+        // A part without room is dropped.
+        write!(said, "{line}").unwrap_or_default();
+        match name_in(said.as_bytes()) == Some(domain.as_bytes()) {
+            true => Self::new(ms, said),
+            false => Self::new(ms, format_args!("{ABOUT}{domain}: {said}")),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..=self.length]
+    }
+}
+
+impl Write for LogLine {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         for c in part.chars().map(|c| if c.is_control() { ' ' } else { c }) {
             let end = self.length + c.len_utf8();
@@ -222,8 +235,8 @@ mod tests {
     #[test]
     fn lines_have_their_time() {
         let mut log = Log::new();
-        log.add(0, "cold boot: no image");
-        log.add(61_007, format_args!("two\nlines are {}", 1));
+        log.add(&LogLine::new(0, "cold boot: no image"));
+        log.add(&LogLine::new(61_007, format_args!("two\nlines are {}", 1)));
         let text = "[0.000] cold boot: no image\n[61.007] two lines are 1\n";
         assert_eq!(log.text(), text);
         let mut again = log.clone();
@@ -234,11 +247,15 @@ mod tests {
     #[test]
     fn a_domain_reads_no_line_about_another_one() {
         let mut log = Log::new();
-        log.add(0, "cold boot");
-        log.add_about("side0", 1, "park");
-        log.add_about("side1", 2, "domain side0: said by side1");
-        log.add_about("side1", 3, "domain side1 ends: its OS has shut down");
-        log.add(4, "domain side10: starts");
+        log.add(&LogLine::new(0, "cold boot"));
+        log.add(&LogLine::about("side0", 1, "park"));
+        log.add(&LogLine::about("side1", 2, "domain side0: said by side1"));
+        log.add(&LogLine::about(
+            "side1",
+            3,
+            "domain side1 ends: its OS has shut down",
+        ));
+        log.add(&LogLine::new(4, "domain side10: starts"));
         let read = |reader| {
             let lines = log.lines_for(reader).map(|line| line.to_vec());
             String::from_utf8(lines.flatten().collect()).unwrap()
@@ -261,7 +278,7 @@ mod tests {
         let mut log = Log::new_zeroed();
         assert!(!log.open());
         assert_eq!(log, Log::new());
-        log.add(1, "a line");
+        log.add(&LogLine::new(1, "a line"));
         for spoil in [
             |log: &mut Log| log.length += 1,
             |log: &mut Log| log.length = u64::MAX,
@@ -281,11 +298,11 @@ mod tests {
     fn the_panic_that_ended_the_last_start_is_told_once() {
         let mut log = Log::new_zeroed();
         assert_eq!(log.begin(), None);
-        log.add(5, "cold boot: no image");
+        log.add(&LogLine::new(5, "cold boot: no image"));
         assert_eq!(log.begin(), None, "a reset without one");
-        log.add(7, "panic on hart 1: first");
-        log.add(9, "panic on hart 0: second");
-        log.add(9, "panic at here");
+        log.add(&LogLine::new(7, "panic on hart 1: first"));
+        log.add(&LogLine::new(9, "panic on hart 0: second"));
+        log.add(&LogLine::new(9, "panic at here"));
         let panic_line = log.begin();
         assert_eq!(panic_line.as_deref(), Some("panic on hart 0: second"));
         assert_eq!(log.begin(), None, "told once");
@@ -295,7 +312,7 @@ mod tests {
     #[test]
     fn what_an_image_brings_comes_first_and_its_end_counts() {
         let mut log = Log::new();
-        log.add(1, "woken");
+        log.add(&LogLine::new(1, "woken"));
         log.prepend("[0.100] older\n[0.200] asleep\n");
         assert_eq!(log.text(), "[0.100] older\n[0.200] asleep\n[0.001] woken\n");
         let long = "x".repeat(9) + "\n";
@@ -316,11 +333,14 @@ mod tests {
     fn a_told_panic_is_not_told_again() {
         let mut log = Log::new_zeroed();
         log.begin();
-        log.add(7, "panic on hart 1: first");
+        log.add(&LogLine::new(7, "panic on hart 1: first"));
         let panic_line = log.begin().unwrap();
         // As `start_log` does, through `say!`.
-        log.add(0, format_args!("the previous boot panicked: {panic_line}"));
-        log.add(5, "cold boot: no image");
+        log.add(&LogLine::new(
+            0,
+            format_args!("the previous boot panicked: {panic_line}"),
+        ));
+        log.add(&LogLine::new(5, "cold boot: no image"));
         assert_eq!(log.begin(), None, "this start was ended by a plain reset");
     }
 
@@ -329,9 +349,9 @@ mod tests {
         let mut log = Log::new_zeroed();
         log.begin();
         for ms in 0..200 {
-            log.add(ms, "sleep refused: a hart is running");
+            log.add(&LogLine::new(ms, "sleep refused: a hart is running"));
         }
-        log.add(201, "panic on hart 0: late");
+        log.add(&LogLine::new(201, "panic on hart 0: late"));
         assert_eq!(log.begin().as_deref(), Some("panic on hart 0: late"));
     }
 
@@ -343,9 +363,9 @@ mod tests {
             let mut log = Log::new();
             let mut all = String::new();
             for (ms, line) in &lines {
-                log.add(*ms, line);
+                log.add(&LogLine::new(*ms, line));
                 let mut one = Log::new();
-                one.add(*ms, line);
+                one.add(&LogLine::new(*ms, line));
                 prop_assert!(one.text().len() <= MAX_LINE);
                 all += one.text();
             }
@@ -360,7 +380,7 @@ mod tests {
             log.open();
             (log.magic, log.length) = (MAGIC, length);
             log.open();
-            log.add(1, "a line");
+            log.add(&LogLine::new(1, "a line"));
             prop_assert!(log.text().ends_with("a line\n"));
         }
     }

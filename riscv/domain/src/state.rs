@@ -1,12 +1,16 @@
 //! The state of a domain, and its permitted transitions:
 //!
 //! ```text
-//! Waking -> Running                                the machine starts
-//! Running -> Parked -> Running                     the domain sleeps and wakes alone
-//!            Parked -> Asleep -> Waking -> Running   with the machine
-//!                      Asleep -> Parked            the machine's sleep is refused
-//! Running -> Ended
+//! Waking -> Running                                  the machine starts
+//! Running -> Parking -> Parked -> Running            the domain sleeps and wakes alone
+//!            Parking -> Running                      a hart of the domain still runs
+//!                       Parked -> Asleep -> Waking -> Running   with the machine
+//!                                 Asleep -> Parked   the machine's sleep is refused
+//! Running -> Ended, Parking -> Ended
 //! ```
+//!
+//! A domain that parks starts no hart: it is stopped when its harts were found stopped once, in any
+//! order. Otherwise two harts could start each other while a third one looks.
 //!
 //! A parked domain's own wake and the master's sleep of the machine may come at the same time. Both
 //! leave `Parked`, and one of them succeeds.
@@ -15,10 +19,15 @@
 //!
 //! The state is one word. A transition releases the writes of the hart that makes it, and acquires
 //! those of the one before: a hart that finds a domain parked sees all of its OS's memory.
+//!
+//! The parking hart writes the state and then reads the harts' states. A hart that starts another
+//! claims that one's state and then reads the domain's. A fence between the two steps, on both
+//! sides, lets one of them see the other (privileged specification, RVWMO; C11, sequential
+//! consistency).
 
 use thiserror::Error;
 
-use super::sync::{AtomicU8, Ordering};
+use super::sync::{AtomicU8, Ordering, fence};
 
 /// The state of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +43,18 @@ pub enum DomainState {
     Waking = 3,
     /// Its OS cannot continue. Its harts stay in machine mode.
     Ended = 4,
+    /// A hart puts it to sleep, and waits for the others. No hart starts.
+    Parking = 5,
 }
 
 impl DomainState {
-    const ALL: [DomainState; 5] = [
+    const ALL: [DomainState; 6] = [
         DomainState::Running,
         DomainState::Parked,
         DomainState::Asleep,
         DomainState::Waking,
         DomainState::Ended,
+        DomainState::Parking,
     ];
 }
 
@@ -95,8 +107,10 @@ impl DomainCell {
     }
 
     transitions! {
-        /// Running -> Parked, by the domain's only hart that is not stopped.
-        park: Running -> Parked;
+        /// Parking -> Parked, by the domain's only hart that is not stopped.
+        park: Parking -> Parked;
+        /// Parking -> Running, as another hart of the domain runs.
+        stay_running: Parking -> Running;
         /// Parked -> Running, by the domain's hart for a wake event of its own.
         unpark: Parked -> Running;
         /// Parked -> Asleep, by the master.
@@ -107,8 +121,45 @@ impl DomainCell {
         wake: Asleep -> Waking;
         /// Waking -> Running, by the hart that starts the domain, or by its own after a sleep.
         run: Waking -> Running;
-        /// Running -> Ended, by a hart of the domain.
-        end: Running -> Ended;
+    }
+
+    /// Running -> Parking: from here on no hart of the domain starts another.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongDomainState`]; nothing has changed.
+    pub fn begin_park(&self) -> Result<(), WrongDomainState> {
+        self.advance(DomainState::Running, DomainState::Parking)?;
+        // Before the harts' states are read; see above.
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Returns whether a hart of the domain may start another, whose state it has claimed.
+    #[must_use]
+    pub fn may_start_hart(&self) -> bool {
+        // After the claim; see above.
+        fence(Ordering::SeqCst);
+        self.state() == DomainState::Running
+    }
+
+    /// Running or Parking -> Ended, by a hart of the domain.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongDomainState`]; nothing has changed.
+    pub fn end(&self) -> Result<(), WrongDomainState> {
+        loop {
+            let ended = self.advance(DomainState::Running, DomainState::Ended);
+            let Err(WrongDomainState(DomainState::Parking)) = ended else {
+                return ended;
+            };
+            let ended = self.advance(DomainState::Parking, DomainState::Ended);
+            // Its sleep was refused meanwhile: it runs again, for as long as this hart does.
+            if ended != Err(WrongDomainState(DomainState::Running)) {
+                return ended;
+            }
+        }
     }
 
     fn advance(&self, from: DomainState, to: DomainState) -> Result<(), WrongDomainState> {

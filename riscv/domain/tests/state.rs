@@ -4,16 +4,19 @@ use poorwill_domain::{DomainCell, DomainState, WrongDomainState, sleep_all};
 
 type Step = fn(&DomainCell) -> Result<(), WrongDomainState>;
 
-const STEPS: [(Step, DomainState, DomainState); 7] = {
-    use DomainState::{Asleep, Ended, Parked, Running, Waking};
+const STEPS: [(Step, DomainState, DomainState); 10] = {
+    use DomainState::{Asleep, Ended, Parked, Parking, Running, Waking};
     [
-        (DomainCell::park, Running, Parked),
+        (DomainCell::begin_park, Running, Parking),
+        (DomainCell::park, Parking, Parked),
+        (DomainCell::stay_running, Parking, Running),
         (DomainCell::unpark, Parked, Running),
         (DomainCell::sleep, Parked, Asleep),
         (DomainCell::stay_parked, Asleep, Parked),
         (DomainCell::wake, Asleep, Waking),
         (DomainCell::run, Waking, Running),
         (DomainCell::end, Running, Ended),
+        (DomainCell::end, Parking, Ended),
     ]
 };
 
@@ -23,8 +26,14 @@ fn at(state: DomainState) -> DomainCell {
     let steps: &[Step] = match state {
         DomainState::Waking => &[],
         DomainState::Running => &[DomainCell::run],
-        DomainState::Parked => &[DomainCell::run, DomainCell::park],
-        DomainState::Asleep => &[DomainCell::run, DomainCell::park, DomainCell::sleep],
+        DomainState::Parking => &[DomainCell::run, DomainCell::begin_park],
+        DomainState::Parked => &[DomainCell::run, DomainCell::begin_park, DomainCell::park],
+        DomainState::Asleep => &[
+            DomainCell::run,
+            DomainCell::begin_park,
+            DomainCell::park,
+            DomainCell::sleep,
+        ],
         DomainState::Ended => &[DomainCell::run, DomainCell::end],
     };
     steps.iter().for_each(|step| step(&cell).unwrap());
@@ -33,12 +42,13 @@ fn at(state: DomainState) -> DomainCell {
 }
 
 #[test]
-fn each_step_leaves_one_state_alone() {
-    use DomainState::{Asleep, Ended, Parked, Running, Waking};
-    for state in [Running, Parked, Asleep, Waking, Ended] {
+fn each_step_leaves_its_states_alone() {
+    use DomainState::{Asleep, Ended, Parked, Parking, Running, Waking};
+    for state in [Running, Parking, Parked, Asleep, Waking, Ended] {
         for (step, from, to) in STEPS {
             let cell = at(state);
-            if from == state {
+            let is_end = to == Ended && [Running, Parking].contains(&state);
+            if from == state || is_end {
                 assert_eq!(step(&cell), Ok(()));
                 assert_eq!(cell.state(), to);
             } else {
@@ -50,14 +60,22 @@ fn each_step_leaves_one_state_alone() {
 }
 
 #[test]
+fn harts_start_in_a_running_domain_alone() {
+    use DomainState::{Asleep, Ended, Parked, Parking, Running, Waking};
+    for state in [Running, Parking, Parked, Asleep, Waking, Ended] {
+        assert_eq!(at(state).may_start_hart(), state == Running);
+    }
+}
+
+#[test]
 fn all_sleep_or_none() {
-    use DomainState::{Asleep, Ended, Parked, Running, Waking};
+    use DomainState::{Asleep, Ended, Parked, Parking, Running, Waking};
     let states = [Parked, Ended, Parked];
     let cells = states.map(at);
     assert_eq!(sleep_all(cells.iter()), Ok(()));
     let found = cells.each_ref().map(DomainCell::state);
     assert_eq!(found, [Asleep, Ended, Asleep]);
-    for obstacle in [Running, Asleep, Waking] {
+    for obstacle in [Running, Parking, Asleep, Waking] {
         let cells = [Parked, Ended, obstacle, Parked].map(at);
         let refused = Err((2, WrongDomainState(obstacle)));
         assert_eq!(sleep_all(cells.iter()), refused);

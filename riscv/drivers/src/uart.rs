@@ -17,6 +17,10 @@ const PATIENCE: u32 = 1_000_000;
 /// Maximum number of polls of a call that must not wait for the transmitter.
 pub const BRIEF_POLLS: u32 = 16;
 
+/// Time in milliseconds for which an unfinished line of another writer, or an open divisor, holds
+/// back the lines of domains without the UART.
+pub const HOLD_BACK_MS: u64 = 100;
+
 /// Registers by number (16550 data sheet, "Registers").
 mod register {
     /// Receive buffer (read) and transmit holding (write).
@@ -116,6 +120,8 @@ pub struct Uart<R> {
     is_amid_line: bool,
     /// The rest of a line that [`Uart::print_some`] has begun.
     begun: PrintedLine,
+    /// The time in milliseconds since which [`Uart::print_some`] is held back.
+    held_back_since: Option<u64>,
 }
 
 /// The result of [`Uart::print_some`].
@@ -137,6 +143,7 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
             is_stuck: false,
             is_amid_line: false,
             begun: PrintedLine::new_const(),
+            held_back_since: None,
         }
     }
 
@@ -179,10 +186,12 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
     /// Prints lines of a domain without the UART. `next` moves the next line to an empty place, and
     /// returns whether there is one. Polls the transmitter at most [`BRIEF_POLLS`] times, so a line
     /// may take several calls. Other text ends the line first. While the divisor is open, or within
-    /// a line of another writer, it prints nothing.
+    /// a line of another writer, it prints nothing, for [`HOLD_BACK_MS`]: `now_ms` is the machine's
+    /// time. After that it ends the other line, or closes the divisor around each of its bytes.
     pub fn print_some(
         &mut self,
         next: &mut dyn FnMut(&mut PrintedLine) -> bool,
+        now_ms: u64,
         goes_on: GoesOn<'_>,
     ) -> Printed {
         let mut polls = BRIEF_POLLS;
@@ -190,17 +199,25 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
             is_some: false,
             is_all: false,
         };
+        if self.is_held_back(now_ms) {
+            return printed;
+        }
+        let is_overdue = self.held_back_since.is_some();
         loop {
-            if self.begun.is_empty() && self.is_amid_line {
-                return printed;
-            }
-            if self.begun.is_empty() && !next(&mut self.begun) {
-                printed.is_all = true;
-                return printed;
+            if self.begun.is_empty() {
+                if !next(&mut self.begun) {
+                    printed.is_all = true;
+                    return printed;
+                }
+                if self.is_amid_line {
+                    // A printed line has room for the end of the one before.
+                    self.begun.insert(0, b'\n');
+                    self.begun.insert(0, b'\r');
+                }
             }
             let mut sent = 0;
             while let Some(byte) = self.begun.get(sent).copied() {
-                if !goes_on() || !self.put_briefly(byte, &mut polls) {
+                if !goes_on() || !self.put_briefly(byte, &mut polls, is_overdue) {
                     break;
                 }
                 sent += 1;
@@ -211,6 +228,17 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
                 return printed;
             }
         }
+    }
+
+    /// Returns whether another writer's line or the open divisor still holds lines back.
+    fn is_held_back(&mut self, now_ms: u64) -> bool {
+        let is_in_line = self.begun.is_empty() && self.is_amid_line;
+        if !is_in_line && self.read(register::LCR) & DIVISOR_OPEN == 0 {
+            self.held_back_since = None;
+            return false;
+        }
+        let since = *self.held_back_since.get_or_insert(now_ms);
+        now_ms.saturating_sub(since) < HOLD_BACK_MS
     }
 
     /// Ends a line that [`Self::print_some`] has begun.
@@ -230,14 +258,23 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
     }
 
     /// Sends a byte if the transmitter accepts it within these polls, and the divisor is closed.
-    fn put_briefly(&mut self, byte: u8, polls: &mut u32) -> bool {
+    /// `may_close` allows to close an open one for the byte.
+    fn put_briefly(&mut self, byte: u8, polls: &mut u32, may_close: bool) -> bool {
         while *polls > 0 {
             *polls -= 1;
             if self.read(register::LSR) & line_status::TRANSMIT_EMPTY != 0 {
-                if self.read(register::LCR) & DIVISOR_OPEN != 0 {
+                let line_control = self.read(register::LCR);
+                let is_open = line_control & DIVISOR_OPEN != 0;
+                if is_open && !may_close {
                     return false;
                 }
+                if is_open {
+                    self.write(register::LCR, line_control & !DIVISOR_OPEN);
+                }
                 self.write(register::DATA, byte);
+                if is_open {
+                    self.write(register::LCR, line_control);
+                }
                 self.is_stuck = false;
                 self.is_amid_line = byte != b'\n';
                 return true;

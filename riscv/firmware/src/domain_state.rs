@@ -14,7 +14,8 @@ use crate::platform::domain::LiveDomain;
 /// Proof that no hart runs the domain's OS or is about to. It allows the use of the domain's
 /// memory.
 ///
-/// It is valid while the calling hart is in machine mode: only a hart of the domain starts another.
+/// It is valid while the calling hart is in machine mode: only a hart of the domain starts another,
+/// and none does in a domain that does not run.
 #[derive(Debug)]
 pub(crate) struct DomainStopped<'d>(&'d LiveDomain);
 
@@ -24,6 +25,9 @@ pub(crate) enum NotParked {
     /// This hart is not stopped.
     #[error("hart {} is not stopped", .0.id())]
     Runs(&'static Hart),
+    /// Another hart of the domain has asked for its sleep, too.
+    #[error("another hart asks for it, too")]
+    Parks,
     /// Another hart has ended the domain.
     #[error("the domain has ended")]
     Ended,
@@ -41,17 +45,42 @@ impl<'d> DomainStopped<'d> {
         Ok(DomainStopped(domain))
     }
 
-    /// Parks the calling hart's domain.
+    /// Parks the calling hart's domain, after its other harts have stopped. While one runs,
+    /// `waits` is called again and again; it returns whether to wait on. No hart of the domain
+    /// starts meanwhile.
     ///
     /// # Errors
     ///
-    /// [`NotParked`].
-    pub(crate) fn park(domain: &'d LiveDomain) -> Result<Self, NotParked> {
-        others_stopped(domain).map_err(NotParked::Runs)?;
-        match domain.state.park() {
-            Ok(()) => Ok(DomainStopped(domain)),
-            Err(WrongDomainState(DomainState::Ended)) => Err(NotParked::Ended),
-            Err(error) => panic!("a hart of a domain calls, and {error}"),
+    /// [`NotParked`]; the domain runs on, if it has not ended.
+    pub(crate) fn park(
+        domain: &'d LiveDomain,
+        mut waits: impl FnMut() -> bool,
+    ) -> Result<Self, NotParked> {
+        loop {
+            match domain.state.begin_park() {
+                Ok(()) => break,
+                Err(WrongDomainState(DomainState::Ended)) => return Err(NotParked::Ended),
+                Err(WrongDomainState(DomainState::Parking)) if waits() => {}
+                Err(WrongDomainState(DomainState::Parking)) => return Err(NotParked::Parks),
+                Err(error) => panic!("a hart of a domain calls, and {error}"),
+            }
+        }
+        let running = loop {
+            match others_stopped(domain) {
+                Ok(()) => break None,
+                Err(running) if !waits() => break Some(running),
+                Err(_) => {}
+            }
+        };
+        let left = match running {
+            None => domain.state.park(),
+            Some(_) => domain.state.stay_running(),
+        };
+        // Only another hart of the domain, by its end, leaves that state.
+        left.map_err(|_| NotParked::Ended)?;
+        match running {
+            None => Ok(DomainStopped(domain)),
+            Some(hart) => Err(NotParked::Runs(hart)),
         }
     }
 
@@ -88,6 +117,31 @@ pub(crate) fn end(own: ThisHart, reason: impl Display) -> ! {
         dma::close(domain);
     }
     leave(own)
+}
+
+/// Ends the calling hart's domain if this hart, which stops, is its last one: no hart could start
+/// another. Beside other domains it would keep the machine awake. A lone OS ends by SRST alone.
+pub(crate) fn end_if_last(own: ThisHart) {
+    let domain = own.domain();
+    let others_stop = || harts(domain).all(|hart| !hart.state().may_call());
+    if domain.name.is_empty() {
+        return;
+    }
+    // Another hart that stops may look at the same time.
+    while let Err(WrongDomainState(state)) = domain.state.begin_park() {
+        if state != DomainState::Parking || !others_stop() {
+            return;
+        }
+        core::hint::spin_loop();
+    }
+    if !others_stop() {
+        // A hart that has ended the domain leaves its OS.
+        return domain.state.stay_running().unwrap_or_default();
+    }
+    if domain.state.end().is_ok() {
+        say!("domain {} ends: all its harts have stopped", domain.name);
+        dma::close(domain);
+    }
 }
 
 /// Keeps the calling hart in machine mode if its domain has ended.

@@ -12,7 +12,8 @@ use poorwill_arch::{
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
 use poorwill_hart::interrupt;
 use poorwill_hart::{
-    Environment, HsmCell, HsmState, IpiDevice, Kept, LocalHsm, Mailbox, Request, Task, WrongState,
+    Environment, HsmCell, HsmState, IpiDevice, Kept, LocalHsm, Mailbox, NotStarted, Request, Task,
+    WrongState,
 };
 use poorwill_memory::EntryPoint;
 use spin::Once;
@@ -103,6 +104,18 @@ impl Hart {
     /// [`WrongState`].
     pub(crate) fn start(&self, task: Task) -> Result<(), WrongState> {
         self.hsm.remote().start(task)?;
+        self.send_ipi(Request::Start);
+        Ok(())
+    }
+
+    /// Starts the hart as [`start`](Self::start) does, at the request of a hart of its domain.
+    ///
+    /// # Errors
+    ///
+    /// [`NotStarted`].
+    pub(crate) fn start_by_os(&self, task: Task) -> Result<(), NotStarted> {
+        let hsm = self.hsm.remote();
+        hsm.start_if(task, || self.domain.state.may_start_hart())?;
         self.send_ipi(Request::Start);
         Ok(())
     }

@@ -13,6 +13,9 @@ use crate::platform::{platform, power_fail};
 /// Time after the coordinator's own part before it reports late workers.
 const PATIENCE_MS: u64 = 10_000;
 
+/// Reports of late workers after which the machine is reset. A worker's part takes milliseconds.
+const LATE_REPORTS: u32 = 6;
+
 /// Rest of a coordinator that waits for transfers. It is far shorter than a full queue of a fast
 /// disk takes (16 MiB at 7 GB/s: 2.4 ms).
 const PAUSE_NS: u64 = 100_000;
@@ -74,12 +77,13 @@ impl poorwill_image::Workers for StoppedHarts {
 }
 
 /// Waits until the gate is empty. If the power fails, each worker ends its work at its next check,
-/// within a page. No timeout ends the wait, because the workers use borrowed memory. Late workers
-/// are reported and still waited for: they may still write to memory, and the image may be consumed
-/// already.
+/// within a page. Late workers are reported and still waited for: they use borrowed memory, and the
+/// image may be consumed already. If they stay away, only a reset can end that: before the commit
+/// there is no image, and the next start names a load that did not end.
 fn wait_for_all() {
     let time = &platform().time;
     let mut began = time.ticks();
+    let mut reports = 0;
     loop {
         let inside = gate().inside();
         if inside == 0 {
@@ -88,6 +92,11 @@ fn wait_for_all() {
         if time.milliseconds_since(began) > PATIENCE_MS {
             say!("{inside} worker harts are late");
             began = time.ticks();
+            reports += 1;
+            assert!(
+                reports < LATE_REPORTS,
+                "{inside} worker harts do not return"
+            );
         }
         core::hint::spin_loop();
     }

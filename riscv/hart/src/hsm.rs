@@ -85,12 +85,29 @@ impl HsmState {
             HsmState::Stopped | HsmState::StartPending | HsmState::StopPending => false,
         }
     }
+
+    /// Returns whether the hart runs an OS, or will, so that it may start another hart.
+    #[must_use]
+    pub fn may_call(self) -> bool {
+        self.has_os() || self == HsmState::StartPending
+    }
 }
 
 /// A transition was refused: the hart is in another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the hart is {0:?}")]
 pub struct WrongState(pub HsmState);
+
+/// Why a hart was not started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotStarted {
+    /// It is not stopped.
+    #[error(transparent)]
+    State(#[from] WrongState),
+    /// No hart may start now.
+    #[error("its domain is going to sleep")]
+    Forbidden,
+}
 
 /// A hart's task at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,15 +244,42 @@ impl RemoteHsm<'_> {
     ///
     /// [`WrongState`]; nothing has changed.
     pub fn start(self, task: Task) -> Result<(), WrongState> {
+        self.claim()?;
+        self.give(task);
+        Ok(())
+    }
+
+    /// As [`start`](Self::start), if `may_start` returns true. It is called after the hart's state
+    /// is claimed: a hart that forbids starts, and then finds this one stopped, knows that it stays
+    /// stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`NotStarted`]; nothing has changed.
+    pub fn start_if(self, task: Task, may_start: impl FnOnce() -> bool) -> Result<(), NotStarted> {
+        self.claim()?;
+        if may_start() {
+            self.give(task);
+            return Ok(());
+        }
+        let stopped = HsmState::Stopped as u8;
+        self.0.state.store(stopped, Ordering::Release);
+        Err(NotStarted::Forbidden)
+    }
+
+    fn claim(self) -> Result<(), WrongState> {
+        self.0.advance(HsmState::Stopped, CLAIMED)
+    }
+
+    /// Gives a hart its task, whose state the caller has claimed.
+    fn give(self, task: Task) {
         let cell = self.0;
-        cell.advance(HsmState::Stopped, CLAIMED)?;
         let entry = task.entry();
         cell.address.store(entry.address, Ordering::Relaxed);
         cell.argument.store(entry.argument, Ordering::Relaxed);
         cell.task.store(task.number(), Ordering::Relaxed);
         let pending = HsmState::StartPending as u8;
         cell.state.store(pending, Ordering::Release);
-        Ok(())
     }
 }
 

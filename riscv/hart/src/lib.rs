@@ -37,7 +37,7 @@ pub use context::{
     VectorRegisters, section,
 };
 pub use environment::{Environment, Kept};
-pub use hsm::{HsmCell, HsmState, LocalHsm, RemoteHsm, Starting, Task, WrongState};
+pub use hsm::{HsmCell, HsmState, LocalHsm, NotStarted, RemoteHsm, Starting, Task, WrongState};
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};
 pub use mailbox::{IpiDevice, Mailbox, Request, Requests};
 pub use page_tables::{Mode, PageTables};

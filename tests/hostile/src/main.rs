@@ -41,7 +41,8 @@ pub(crate) struct Orders {
     /// address, and say what the accesses raise; 7: do nothing; 8: flood the console;
     /// 9: read the clock at the first address, and try to set its alarm; 10: end while the
     /// device writes; 11: attack by a disk; 12: raise more refused accesses than the IOMMU's queue
-    /// holds.
+    /// holds; 13: stop the domain's only hart that runs; 14: begin a line on the console, and do not
+    /// end it.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -102,6 +103,11 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
         }
         11 => attack::by_disk(&read, addresses),
         12 => dma::overflow(&read),
+        13 => say(format_args!(
+            "FAIL: stop answers {:#x}",
+            sbi_rt::hart_stop().error
+        )),
+        14 => print("$ "),
         _ => {}
     }
     loop {
@@ -126,7 +132,12 @@ pub(crate) fn say(text: fmt::Arguments<'_>) {
     let _is_whole = write!(line, "{text}").is_ok();
     line.truncate(line.capacity() - 1);
     line.push('\n');
-    let mut rest = line.as_bytes();
+    print(&line);
+}
+
+/// Prints text by DBCN.
+fn print(text: &str) {
+    let mut rest = text.as_bytes();
     while !rest.is_empty() {
         let address = rest.as_ptr().expose_provenance();
         let written = sbi_rt::console_write(Physical::new(rest.len(), address, 0));

@@ -64,6 +64,10 @@ pub enum Role {
     AttackByDisk,
     /// Is refused more often than the IOMMU's queue holds.
     Overflow,
+    /// Stops the only hart that runs.
+    Stop,
+    /// Begins a line on the console, and does not end it.
+    BeginLine,
 }
 
 impl Role {
@@ -73,6 +77,27 @@ impl Role {
             self,
             Role::Attack | Role::ResetAmidDma | Role::AttackByDisk | Role::Overflow
         )
+    }
+
+    /// The guest's number for it, and the time of its sleeps.
+    fn number(self) -> (u64, u64) {
+        match self {
+            Role::Attack => (0, 0),
+            Role::Watch | Role::WatchDevice => (1, 0),
+            Role::Park(ticks) => (2, ticks),
+            Role::Master(ticks) => (3, ticks),
+            Role::Reset => (4, 0),
+            Role::ResetAmidSleep => (5, 0),
+            Role::Probe => (6, 0),
+            Role::Idle => (7, 0),
+            Role::Flood => (8, 0),
+            Role::Clock => (9, 0),
+            Role::ResetAmidDma => (10, 0),
+            Role::AttackByDisk => (11, 0),
+            Role::Overflow => (12, 0),
+            Role::Stop => (13, 0),
+            Role::BeginLine => (14, 0),
+        }
     }
 }
 
@@ -145,21 +170,7 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
         Role::WatchDevice => CARD_SOURCES[index],
         _ => 0,
     };
-    let (role, sleep) = match role {
-        Role::Attack => (0, 0),
-        Role::Watch | Role::WatchDevice => (1, 0),
-        Role::Park(ticks) => (2, ticks),
-        Role::Master(ticks) => (3, ticks),
-        Role::Reset => (4, 0),
-        Role::ResetAmidSleep => (5, 0),
-        Role::Probe => (6, 0),
-        Role::Idle => (7, 0),
-        Role::Flood => (8, 0),
-        Role::Clock => (9, 0),
-        Role::ResetAmidDma => (10, 0),
-        Role::AttackByDisk => (11, 0),
-        Role::Overflow => (12, 0),
-    };
+    let (role, sleep) = role.number();
     let head = [
         role,
         2 * other as u64,

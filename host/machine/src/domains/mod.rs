@@ -11,10 +11,12 @@ mod trees;
 pub use functions::critical_devices;
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use poorwill_domain::LinuxImage;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -117,6 +119,11 @@ pub enum DomainsError {
     OldQemu(Version),
     #[error("domain {name}: {file} does not fit into the domain's memory", file = .file.display())]
     TooLarge { name: String, file: PathBuf },
+    #[error(
+        "domain {name}: {file} is no Linux `Image` for RISC-V; unpack a compressed or EFI kernel first",
+        file = .file.display()
+    )]
+    NoImage { name: String, file: PathBuf },
     #[error("QEMU's `-dtb` is not allowed: a machine with domains has trees of its own")]
     OwnTree,
     #[error(transparent)]
@@ -225,6 +232,7 @@ impl Domains {
         if has_tree(arguments) {
             return Err(DomainsError::OwnTree);
         }
+        (self.domains.iter()).try_for_each(DomainOnQemu::check_kernel)?;
         let mut machine = self.board(firmware);
         machine.extra_arguments.extend_from_slice(arguments);
         let of_machine = folder.join("machine.dtb");
@@ -356,6 +364,32 @@ impl DomainOnQemu {
             (None, Some(_)) if !is_last => Err(DomainsError::NotLast(name())),
             _ if functions > functions::MAX => Err(DomainsError::Functions(name(), functions)),
             _ => Ok(()),
+        }
+    }
+
+    /// Refuses a kernel without the header of a Linux `Image`: it would start, and then be silent.
+    fn check_kernel(&self) -> Result<(), DomainsError> {
+        let Some(kernel) = &self.kernel else {
+            return Ok(());
+        };
+        let mut header = [0; LinuxImage::HEADER_BYTES];
+        let read = File::open(kernel).and_then(|mut file| file.read_exact(&mut header));
+        let is_image = match read {
+            Ok(()) => LinuxImage::read(&header).is_some(),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => false,
+            Err(reason) => {
+                return Err(DomainsError::Read {
+                    file: kernel.clone(),
+                    reason,
+                });
+            }
+        };
+        match is_image {
+            true => Ok(()),
+            false => Err(DomainsError::NoImage {
+                name: self.name.clone(),
+                file: kernel.clone(),
+            }),
         }
     }
 

@@ -117,6 +117,24 @@ fn an_own_tree_is_refused() {
 }
 
 #[test]
+fn a_kernel_that_is_no_image_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let qemu = Qemu {
+        program: "qemu".into(),
+        version: RECOMMENDED,
+    };
+    for contents in [&b""[..], b"\x1f\x8b, compressed", &[0; 4096]] {
+        let kernel = folder.path().join("vmlinuz");
+        fs::write(&kernel, contents).unwrap();
+        let mut domains = parsed(TWO).unwrap();
+        domains.domains[0].kernel = Some(kernel);
+        let made = domains.machine(&qemu, &[], "fw".as_ref(), folder.path());
+        let error = made.unwrap_err().to_string();
+        assert!(error.contains("domain linux: ") && error.contains("is no Linux `Image`"));
+    }
+}
+
+#[test]
 fn domains_have_harts_and_memory_of_their_own() {
     let text = TWO.replace("memory = \"1G\"", "memory = \"512M\"\nharts = 4");
     let text = text.replace(

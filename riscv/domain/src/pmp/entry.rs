@@ -73,6 +73,10 @@ impl Entry {
         }
     }
 
+    pub(super) fn covers_everything(&self) -> bool {
+        self.address == EVERYTHING
+    }
+
     /// Covers a naturally aligned power of two, of 8 bytes or more.
     pub(super) fn napot(block: PhysRange, access: Access) -> Self {
         Entry {

@@ -80,12 +80,11 @@ impl PmpPlan {
         }
         let unit_bits = pmp.granularity_bits.max(PAGE_BYTES.ilog2());
         let layers = Layers::new(wanted, pmp.granularity_bits, unit_bits)?;
-        let [deny, allow] = [layers.deny_list()?, layers.allow_list()];
-        let shorter = if allow.needed < deny.needed {
-            allow
-        } else {
-            deny
-        };
+        let deny = layers.deny_list()?;
+        let allow = layers.allow_list();
+        let shorter = allow
+            .filter(|allow| allow.needed < deny.needed)
+            .unwrap_or(deny);
         let there = pmp.entries.min(MAX_ENTRIES);
         if shorter.needed > there {
             return Err(PlanError::Entries {
@@ -240,23 +239,39 @@ impl Layers {
         })
     }
 
-    /// A list that closes some ranges and opens all others.
+    /// End of the highest open range.
+    fn end(&self) -> u64 {
+        self.open.iter().last().map_or(0, |range| range.end)
+    }
+
+    /// A list that closes some ranges below the end of the open ones, and opens all others below
+    /// it. No entry ends at the last address, whose register would need one more bit than there is.
     fn deny_list(&self) -> Result<Draft, PlanError> {
+        let end = self.end();
         let mut draft = Draft::default();
         draft.cover(&self.readable, Access::Read);
         draft.cover(&self.registers, Access::ReadWrite);
-        draft.cover(&self.open.complement()?, Access::None);
-        draft.push(Entry::everything(Access::All));
+        let outside = self.open.complement()?;
+        let closed = outside.iter().filter(|range| range.start < end);
+        draft.cover(&Ranges::union(closed)?, Access::None);
+        match end < ALL_ADDRESSES.end {
+            true => draft.cover(&Ranges::union([PhysRange { start: 0, end }])?, Access::All),
+            false => draft.push(Entry::everything(Access::All)),
+        }
         Ok(draft)
     }
 
-    /// A list that opens some ranges and closes all others.
-    fn allow_list(&self) -> Draft {
+    /// A list that opens some ranges and closes all others; `None` if the last address is open, as
+    /// for [`deny_list`](Self::deny_list).
+    fn allow_list(&self) -> Option<Draft> {
+        if self.end() == ALL_ADDRESSES.end {
+            return None;
+        }
         let mut draft = Draft::default();
         draft.cover(&self.readable, Access::Read);
         draft.cover(&self.registers, Access::ReadWrite);
         draft.cover(&self.open, Access::All);
-        draft
+        Some(draft)
     }
 }
 

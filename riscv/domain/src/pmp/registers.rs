@@ -13,10 +13,10 @@ pub trait PmpRegisters {
     fn set_config(&self, word: usize, value: u64) -> Option<u64>;
 }
 
-/// A register does not hold the written value, for example because an earlier stage locked it.
+/// A register does not hold the written value: it has fewer bits, or an earlier stage locked it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "PMP entry {entry} does not hold its written value; an earlier boot stage may have locked it"
+    "PMP entry {entry} does not hold its written value: the hart has too few address bits, or an earlier boot stage locked the entry"
 )]
 pub struct Lost {
     /// The first such entry.
@@ -48,11 +48,18 @@ impl PmpPlan {
     /// [`Lost`]: the OS must not run on the hart.
     pub fn write(&self, registers: &impl PmpRegisters) -> Result<(), Lost> {
         for (index, entry) in self.entries().iter().enumerate() {
-            // The configuration decides which bits an address register shows, and some bits may not
-            // exist. A write of all ones shows the bits that exist.
+            // A write of all ones shows the bits that exist.
             let there = registers.set_address(index, u64::MAX).unwrap_or(0);
             let held = registers.set_address(index, entry.address).unwrap_or(0);
-            if (held ^ entry.address) & there != 0 || there == 0 {
+            let wanted = match entry.covers_everything() {
+                // On fewer bits, all ones cover all addresses, too.
+                true => entry.address & there,
+                false => entry.address,
+            };
+            // An entry that is off shows no bits below the granularity (privileged specification,
+            // 3.7.1), and the plan's ranges are aligned to it.
+            let below = (there & there.wrapping_neg()).wrapping_sub(1);
+            if (held ^ wanted) & !below != 0 || there == 0 {
                 return Err(Lost { entry: index });
             }
         }

@@ -2,12 +2,14 @@
 
 use loom::sync::Arc;
 use loom::{cell::UnsafeCell, thread};
+use poorwill_memory::EntryPoint;
 
 macro_rules! explorations {
     ($variant:ident) => {
         pub(super) mod $variant {
             use super::*;
-            use crate::$variant::state::{DomainCell, DomainState, sleep_all};
+            use crate::$variant::hsm::{HsmCell, HsmState, Task};
+            use crate::$variant::state::{DomainCell, DomainState, WrongDomainState, sleep_all};
 
             /// A domain with memory. The hart that has stopped the domain may use it.
             #[derive(Default)]
@@ -31,6 +33,7 @@ macro_rules! explorations {
                     let parked = domain.clone();
                     let hart = thread::spawn(move || {
                         parked.use_memory();
+                        parked.cell.begin_park().unwrap();
                         parked.cell.park().unwrap();
                         let has_won = parked.cell.unpark().is_ok();
                         while !has_won && parked.cell.state() != DomainState::Waking {
@@ -58,6 +61,7 @@ macro_rules! explorations {
                 loom::model(|| {
                     let domain = Arc::new(Domain::default());
                     domain.cell.run().unwrap();
+                    domain.cell.begin_park().unwrap();
                     domain.cell.park().unwrap();
                     let parked = domain.clone();
                     let hart = thread::spawn(move || {
@@ -73,6 +77,60 @@ macro_rules! explorations {
                     assert_eq!(domain.cell.state(), DomainState::Running);
                 });
             }
+
+            /// One hart parks the domain, while another starts a third one and stops.
+            pub(crate) fn a_start() {
+                loom::model(|| {
+                    let domain = Arc::new(Domain::default());
+                    domain.cell.run().unwrap();
+                    let harts = Arc::new([HsmCell::new(), HsmCell::new()]);
+                    let task = Task::Start(EntryPoint::default());
+                    harts[0].remote().start(task).unwrap();
+                    harts[0].local().starting().unwrap().started().unwrap();
+                    let (shared, of_os) = (domain.clone(), harts.clone());
+                    let os = thread::spawn(move || {
+                        let may_start = || shared.cell.may_start_hart();
+                        let started = of_os[1].remote().start_if(task, may_start).is_ok();
+                        of_os[0].local().stop().unwrap();
+                        of_os[0].local().stopped().unwrap();
+                        if started {
+                            // The third hart, which this thread stands for, too.
+                            shared.use_memory();
+                        }
+                    });
+                    domain.cell.begin_park().unwrap();
+                    // The third hart first: the other may start it after this look, and stop.
+                    let is_stopped = |hart: &HsmCell| hart.remote().state() == HsmState::Stopped;
+                    if is_stopped(&harts[1]) && is_stopped(&harts[0]) {
+                        domain.cell.park().unwrap();
+                        domain.use_memory();
+                    } else {
+                        domain.cell.stay_running().unwrap();
+                    }
+                    os.join().unwrap();
+                });
+            }
+
+            /// A hart ends the domain, while another parks it.
+            pub(crate) fn an_end() {
+                loom::model(|| {
+                    let domain = Arc::new(Domain::default());
+                    domain.cell.run().unwrap();
+                    let ended = domain.clone();
+                    let hart = thread::spawn(move || ended.cell.end().unwrap());
+                    let ended = Err(WrongDomainState(DomainState::Ended));
+                    match domain.cell.begin_park() {
+                        // The other hart runs, so the domain does not park.
+                        Ok(()) => {
+                            let left = domain.cell.stay_running();
+                            assert!(left.is_ok() || left == ended);
+                        }
+                        refused => assert_eq!(refused, ended),
+                    }
+                    hart.join().unwrap();
+                    assert_eq!(domain.cell.state(), DomainState::Ended);
+                });
+            }
         }
     };
 }
@@ -80,6 +138,23 @@ macro_rules! explorations {
 explorations!(whole);
 explorations!(without_acquire);
 explorations!(without_release);
+explorations!(without_fence);
+
+#[test]
+fn a_parked_domain_starts_no_hart() {
+    whole::a_start();
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_start_and_a_park_must_see_each_other() {
+    without_fence::a_start();
+}
+
+#[test]
+fn a_domain_that_parks_may_end() {
+    whole::an_end();
+}
 
 #[test]
 fn a_wake_event_or_the_master_wins() {

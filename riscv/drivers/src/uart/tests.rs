@@ -75,6 +75,10 @@ impl Model {
     }
 
     fn put(&self, offset: u64, value: u8) {
+        if self.number(offset) == register::LCR {
+            let changed = self.line_control.replace(value) ^ value;
+            return assert_eq!(changed, DIVISOR_OPEN, "other settings are the OS's");
+        }
         assert_eq!(self.number(offset), register::DATA, "settings are the OS's");
         assert_eq!(self.busy.get(), 0, "a byte is lost");
         assert_eq!(
@@ -354,7 +358,7 @@ fn a_call_of_a_domain_without_the_uart_polls_at_most_16_times() {
         let mut calls = 0;
         loop {
             let before = model.looks.get();
-            let printed = uart.print_some(&mut next, ON);
+            let printed = uart.print_some(&mut next, 0, ON);
             assert!(model.looks.get() - before <= 16, "at most 16 polls");
             calls += 1;
             if printed.is_all || calls == 10_000 {
@@ -380,14 +384,48 @@ fn an_open_divisor_is_not_written() {
         is_some: false,
         is_all: false,
     };
-    assert_eq!(uart.print_some(&mut next, ON), nothing);
+    let before = model.looks.get();
+    assert_eq!(uart.print_some(&mut next, 0, ON), nothing);
+    assert_eq!(uart.print_some(&mut next, HOLD_BACK_MS - 1, ON), nothing);
+    assert_eq!(model.looks.get(), before);
     model.line_control.set(3);
     let all = Printed {
         is_some: true,
         is_all: true,
     };
-    assert_eq!(uart.print_some(&mut next, ON), all);
+    assert_eq!(uart.print_some(&mut next, 0, ON), all);
     assert_eq!(*model.sent.borrow(), b"b: one\r\n");
+}
+
+#[test]
+fn an_open_divisor_holds_lines_back_for_a_while() {
+    let model = Model::new(1, 0);
+    let mut uart = model.uart();
+    let mut next = lines("one\n");
+    model.line_control.set(3 | DIVISOR_OPEN);
+    assert!(!uart.print_some(&mut next, 7, ON).is_some);
+    assert!(uart.print_some(&mut next, 7 + HOLD_BACK_MS, ON).is_all);
+    assert_eq!(*model.sent.borrow(), b"b: one\r\n");
+    assert_eq!(model.line_control.get(), 3 | DIVISOR_OPEN, "the OS's still");
+    // The time begins anew after the divisor was closed.
+    model.line_control.set(3);
+    assert!(uart.print_some(&mut lines("two\n"), 500, ON).is_all);
+    model.line_control.set(3 | DIVISOR_OPEN);
+    assert!(!uart.print_some(&mut lines("three\n"), 501, ON).is_some);
+}
+
+#[test]
+fn an_unfinished_line_holds_lines_back_for_a_while() {
+    let model = Model::new(1, 0);
+    let mut uart = model.uart();
+    let mut next = lines("one\ntwo\n");
+    uart.send(b"$ ", ON).unwrap();
+    assert!(!uart.print_some(&mut next, 7, ON).is_some);
+    // More of the line does not hold them back for longer.
+    uart.send(b"ls", ON).unwrap();
+    assert!(!uart.print_some(&mut next, 6 + HOLD_BACK_MS, ON).is_some);
+    while !uart.print_some(&mut next, 7 + HOLD_BACK_MS, ON).is_all {}
+    assert_eq!(*model.sent.borrow(), b"$ ls\r\nb: one\r\nb: two\r\n");
 }
 
 #[test]
@@ -395,21 +433,21 @@ fn other_text_ends_a_line_that_was_begun_and_lines_begin_no_other() {
     let model = Model::new(1, 0);
     let mut uart = model.uart();
     let mut next = lines("a line that is longer than sixteen bytes\nlast\n");
-    uart.print_some(&mut next, ON);
+    uart.print_some(&mut next, 0, ON);
     assert_eq!(model.sent.borrow().len(), 16);
     uart.text(ON).write_str("poorwill: text\n").unwrap();
-    uart.print_some(&mut next, ON);
+    uart.print_some(&mut next, 0, ON);
     uart.send(b"$ ", ON).unwrap();
     let all = "b: a line that is longer than sixteen bytes\r\npoorwill: text\r\nb: last\r\n$ ";
     assert_eq!(*model.sent.borrow(), all.as_bytes());
     let mut next = lines("later\n");
     assert!(
-        !uart.print_some(&mut next, ON).is_some,
+        !uart.print_some(&mut next, 0, ON).is_some,
         "within the owner's line"
     );
     uart.send(b"\n", ON).unwrap();
-    assert!(uart.print_some(&mut next, ON).is_all);
+    assert!(uart.print_some(&mut next, 0, ON).is_all);
     // Without power nothing begins.
     let mut next = lines("late\n");
-    assert!(!uart.print_some(&mut next, &|| false).is_some);
+    assert!(!uart.print_some(&mut next, 0, &|| false).is_some);
 }

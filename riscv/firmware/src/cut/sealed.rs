@@ -74,7 +74,7 @@ fn with_key<R>(job: impl FnOnce(Option<&SealingKey>) -> R) -> R {
 /// the power fails again during this, [the rest](left) stays sealed.
 pub(super) fn open() {
     let Some(sealed) = left() else { return };
-    let stopped = match DomainStopped::park(this_hart().domain()) {
+    let stopped = match DomainStopped::park(this_hart().domain(), || false) {
         Ok(stopped) => stopped,
         Err(error) => panic!("memory is still sealed, and {error}"),
     };

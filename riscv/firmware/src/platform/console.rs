@@ -6,7 +6,7 @@ use core::fmt::{self, Write};
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
 use poorwill_drivers::uart::{LineEvents, Printed, Uart, UartState, Unsent};
-use poorwill_log::{Log, PrintedLine};
+use poorwill_log::{Log, LogLine, PrintedLine};
 use poorwill_sleep::NotKept;
 use spin::Mutex;
 
@@ -64,7 +64,7 @@ pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
 /// [`Uart::print_some`].
 pub(super) fn print_some(next: &mut dyn FnMut(&mut PrintedLine) -> bool) -> Printed {
     match CONSOLE.try_lock().as_deref_mut() {
-        Some(Some(uart)) => uart.print_some(next, &power_is_good),
+        Some(Some(uart)) => uart.print_some(next, super::milliseconds(), &power_is_good),
         _ => Printed {
             is_some: false,
             is_all: false,
@@ -138,12 +138,14 @@ pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
 
 /// Writes a line to the log.
 fn log(line: fmt::Arguments<'_>) {
-    with_log(|log| log.add(super::milliseconds(), line));
+    let line = LogLine::new(super::milliseconds(), line);
+    with_log(|log| log.add(&line));
 }
 
 /// Writes a line about a domain to the log. No other domain reads it there.
 pub(super) fn log_about(domain: &str, line: fmt::Arguments<'_>) {
-    with_log(|log| log.add_about(domain, super::milliseconds(), line));
+    let line = LogLine::about(domain, super::milliseconds(), line);
+    with_log(|log| log.add(&line));
 }
 
 /// Writes a line about a domain to the log and the console.

@@ -14,7 +14,7 @@ use poorwill_domain::{
     Domain, DomainCell, HartSet, HartSetError, NextStage, Rights, StageTree, TREE_GROWTH,
 };
 use poorwill_drivers::uart::Printed;
-use poorwill_log::{LineBudget, Lines};
+use poorwill_log::{LineBudget, Lines, Log};
 use poorwill_memory::{MemoryMap, PhysRange};
 use spin::{Mutex, Once};
 
@@ -40,6 +40,8 @@ pub(crate) struct LiveDomain {
     has_text: AtomicBool,
     /// The firmware's lines that the domain may cause.
     budget: Mutex<LineBudget>,
+    /// Room for a copy of the machine's log, from which the domain's text is made.
+    pub(crate) log_copy: Mutex<Log>,
     /// The fences that its harts request of each other.
     pub(crate) fences: Fences,
     /// The PMP plan of its harts; unset on a machine that cannot be protected.
@@ -82,6 +84,7 @@ impl LiveDomain {
             text: Mutex::new(Waiting::new()),
             has_text: AtomicBool::new(false),
             budget: Mutex::new(LineBudget::new()),
+            log_copy: Mutex::new(Log::new()),
             fences: Fences::new(),
             plan: Once::new(),
         }
@@ -190,7 +193,7 @@ struct Places(UnsafeCell<[MaybeUninit<LiveDomain>; MAX_DOMAINS]>);
 // SAFETY: one hart fills a place before COUNT includes it. After that it is only shared.
 unsafe impl Sync for Places {}
 
-// Not in the part of `.bss` that the boot hart clears: the places take 40 KiB.
+// Not in the part of `.bss` that the boot hart clears: the places take 68 KiB.
 #[unsafe(link_section = ".bss.stacks")]
 static PLACES: Places = Places(UnsafeCell::new(
     [const { MaybeUninit::uninit() }; MAX_DOMAINS],

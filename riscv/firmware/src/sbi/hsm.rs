@@ -2,14 +2,15 @@
 
 use poorwill_arch::wait_for_interrupt;
 use poorwill_domain::{ClaimError, Domain};
-use poorwill_hart::Task;
+use poorwill_hart::{NotStarted, Task};
 use poorwill_memory::EntryPoint;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::hsm::suspend_type::{NON_RETENTIVE, RETENTIVE};
 use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
 
-use super::Call;
+use super::{Call, Caller};
 use crate::cut;
+use crate::domain_state;
 use crate::hart::{self, Hart, this_hart};
 
 pub(super) fn call(call: Call) -> SbiRet {
@@ -17,7 +18,7 @@ pub(super) fn call(call: Call) -> SbiRet {
     let domain = call.caller.domain;
     match call.function {
         HART_START => {
-            start(domain, first as u64, second as u64, third).unwrap_or_else(super::refusal)
+            start(call.caller, first as u64, second as u64, third).unwrap_or_else(super::refusal)
         }
         HART_STOP => stop(),
         HART_GET_STATUS => status(domain, first as u64).unwrap_or_else(super::refusal),
@@ -27,15 +28,30 @@ pub(super) fn call(call: Call) -> SbiRet {
     }
 }
 
-fn start(domain: &Domain, id: u64, address: u64, argument: usize) -> Result<SbiRet, ClaimError> {
+/// Time for which a start waits for a domain that is about to sleep: another hart that stops may look
+/// for a moment whether it is the last one.
+const START_PATIENCE_MS: u64 = 1;
+
+fn start(caller: Caller, id: u64, address: u64, argument: usize) -> Result<SbiRet, ClaimError> {
+    let Caller { domain, time, .. } = caller;
     let hart = find(domain, id)?;
     let task = Task::Start(EntryPoint {
         address: domain.executable(address)?.get(),
         argument: argument as u64,
     });
-    Ok(match hart.start(task) {
+    let began = time.ticks();
+    let started = loop {
+        let started = hart.start_by_os(task);
+        let is_late = time.milliseconds_since(began) >= START_PATIENCE_MS;
+        if started != Err(NotStarted::Forbidden) || is_late {
+            break started;
+        }
+        core::hint::spin_loop();
+    };
+    Ok(match started {
         Ok(()) => SbiRet::success(0),
-        Err(_) => SbiRet::already_available(),
+        Err(NotStarted::State(_)) => SbiRet::already_available(),
+        Err(NotStarted::Forbidden) => SbiRet::failed(),
     })
 }
 
@@ -48,7 +64,10 @@ fn find(domain: &Domain, id: u64) -> Result<&'static Hart, ClaimError> {
 fn stop() -> SbiRet {
     let hart = this_hart();
     match hart.hsm().stop() {
-        Ok(()) => hart.wait(),
+        Ok(()) => {
+            domain_state::end_if_last(hart);
+            hart.wait()
+        }
         Err(_) => SbiRet::failed(),
     }
 }

@@ -9,7 +9,7 @@ use sbi_spec::susp::SUSPEND;
 use super::console::print_waiting;
 use super::{Call, Caller};
 use crate::cut;
-use crate::domain_state::{DomainStopped, NotParked};
+use crate::domain_state::DomainStopped;
 use crate::entry::stack;
 use crate::platform::console::say;
 use crate::platform::domain;
@@ -105,21 +105,16 @@ fn park(caller: Caller) -> Result<(), SbiRet> {
 fn stop_domain(caller: Caller) -> Result<DomainStopped<'static>, SbiRet> {
     let Caller { hart, domain, time } = caller;
     let began = time.ticks();
-    let wait = || {
-        loop {
-            let stopped = DomainStopped::park(domain);
-            let is_late = time.milliseconds_since(began) >= STOP_PATIENCE_MS;
-            let may_come = matches!(stopped, Err(NotParked::Runs(_)));
-            if !may_come || is_late || power_fail::check().is_err() {
-                return stopped;
-            }
-            // A stopping hart may request a fence from this one.
-            hart.serve_fence();
-            core::hint::spin_loop();
-        }
+    let waits = || {
+        // A stopping hart may request a fence from this one.
+        hart.serve_fence();
+        core::hint::spin_loop();
+        let is_late = time.milliseconds_since(began) >= STOP_PATIENCE_MS;
+        !is_late && power_fail::check().is_ok()
     };
+    let park = || DomainStopped::park(domain, waits);
     // SAFETY: the wait holds nothing that the OS's timer needs.
-    unsafe { interruptible(0, wait) }.map_err(|error| {
+    unsafe { interruptible(0, park) }.map_err(|error| {
         domain.say(format_args!("sleep refused: {error}"));
         SbiRet::denied()
     })

@@ -68,7 +68,7 @@ const NO_DOMAIN: usize = usize::MAX;
 pub(crate) fn may_sleep(master: &LiveDomain) -> Result<(), Refused> {
     let is_ready = |domain: &&LiveDomain| match domain.state.state() {
         DomainState::Parked | DomainState::Ended => true,
-        DomainState::Running | DomainState::Asleep | DomainState::Waking => {
+        DomainState::Running | DomainState::Parking | DomainState::Asleep | DomainState::Waking => {
             core::ptr::eq(*domain, master)
         }
     };
@@ -217,7 +217,7 @@ impl Parked for Resting {
             DomainState::Parked => Depth::Alone,
             DomainState::Asleep => Depth::WithMachine,
             DomainState::Waking => Depth::Woken,
-            state @ (DomainState::Running | DomainState::Ended) => {
+            state @ (DomainState::Running | DomainState::Parking | DomainState::Ended) => {
                 unreachable!("a resting domain is {state:?}")
             }
         }

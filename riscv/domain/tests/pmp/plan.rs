@@ -1,5 +1,6 @@
 //! The PMP plan, against a model of PMP matching.
 
+use crate::access::{ALL, READ, READ_WRITE, access};
 use poorwill_domain::pmp::{
     Entry, MAX_ENTRIES, PHYSICAL_ADDRESS_BITS, PlanError, Pmp, PmpPlan, Wanted,
 };
@@ -7,38 +8,6 @@ use poorwill_memory::PhysRange;
 use proptest::prelude::*;
 
 const PAGE: u64 = 4096;
-const READ: u8 = 0b001;
-const READ_WRITE: u8 = 0b011;
-const ALL: u8 = 0b111;
-
-/// What S-mode may do with the byte at `address`: the rules of the privileged
-/// specification, 3.7.1, on what the registers hold.
-fn access(entries: &[Entry], address: u64) -> u8 {
-    let mut before = 0;
-    for entry in entries {
-        let word = u128::from(address >> 2);
-        let is_match = match entry.config >> 3 & 0b11 {
-            0 => false,
-            1 => before <= word && word < u128::from(entry.address),
-            2 => word == u128::from(entry.address),
-            _ => {
-                let size = 2 << entry.address.trailing_ones();
-                let start = u128::from(entry.address) / size * size;
-                start <= word && word < start + size
-            }
-        };
-        assert_eq!(
-            entry.config & 0xe0,
-            0,
-            "nothing is locked, nothing reserved"
-        );
-        if is_match {
-            return entry.config & ALL;
-        }
-        before = u128::from(entry.address);
-    }
-    0
-}
 
 fn pages(start: u64, count: u64) -> PhysRange {
     PhysRange::new(start * PAGE, count * PAGE)

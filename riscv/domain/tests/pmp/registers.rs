@@ -2,8 +2,11 @@
 
 use std::cell::RefCell;
 
-use poorwill_domain::pmp::{Lost, Pmp, PmpPlan, PmpRegisters, Wanted};
+use poorwill_domain::pmp::{Entry, Lost, Pmp, PmpPlan, PmpRegisters, Wanted};
 use poorwill_memory::PhysRange;
+use proptest::prelude::*;
+
+use crate::access::access;
 
 /// The registers of a hart with some entries (WARL: privileged specification, 3.7.1).
 #[derive(Debug)]
@@ -24,6 +27,27 @@ impl Model {
             held: RefCell::new((vec![0; entries], vec![0x9f; words])),
         }
     }
+
+    /// The entries that the registers hold.
+    fn entries(&self) -> Vec<Entry> {
+        let (addresses, configs) = &*self.held.borrow();
+        let configs = configs.iter().flat_map(|word| word.to_le_bytes());
+        let entries = addresses.iter().zip(configs);
+        let entries = entries.map(|(&address, config)| Entry {
+            // A range of a power of two is read with ones below the granularity.
+            address: match config >> 3 & 3 {
+                3 => address | self.hidden().saturating_sub(1),
+                _ => address & self.bits,
+            },
+            config,
+        });
+        entries.collect()
+    }
+
+    /// The bit just below the granularity: an entry that is off does not show it, but has it.
+    fn hidden(&self) -> u64 {
+        (self.bits & self.bits.wrapping_neg()) >> 1
+    }
 }
 
 impl PmpRegisters for Model {
@@ -31,9 +55,9 @@ impl PmpRegisters for Model {
         let (addresses, _) = &mut *self.held.borrow_mut();
         let own = addresses.get_mut(entry)?;
         if self.locked != Some(entry) {
-            *own = value & self.bits;
+            *own = value & (self.bits | self.hidden());
         }
-        Some(*own)
+        Some(*own & self.bits)
     }
 
     fn set_config(&self, word: usize, value: u64) -> Option<u64> {
@@ -97,6 +121,59 @@ fn what_a_hart_has_is_found() {
         Pmp::NONE,
         "registers of zeros"
     );
+}
+
+/// Page-aligned ranges, some of them past 32 bits of address.
+fn ranges(most: usize) -> impl Strategy<Value = Vec<PhysRange>> {
+    let range = (prop_oneof![0_u64..64, 0x10_0000..0x10_0040_u64], 1_u64..24)
+        .prop_map(|(start, count)| PhysRange::new(start << 12, count << 12));
+    prop::collection::vec(range, 0..=most)
+}
+
+proptest! {
+    /// On a hart with fewer bits of address the plan is refused, or the registers grant what it
+    /// grants: a range that loses its upper bits must not open other addresses.
+    #[test]
+    fn registers_with_fewer_bits_open_nothing_else(
+        closed in ranges(4),
+        memory in ranges(2),
+        devices in prop_oneof![1 => Just(vec![PhysRange::new(0, 1 << 56)]), 2 => ranges(3)],
+        bits in prop_oneof![Just(30_u32), Just(31), Just(38), Just(54)],
+        granularity in prop_oneof![Just(0_u32), Just(10)],
+    ) {
+        let wanted = Wanted {
+            readable: &[], closed: &closed, memory: &memory, devices: &devices, registers: &[],
+        };
+        let model = Model::new(64, ((1 << bits) - 1) & (u64::MAX << granularity));
+        let Ok(plan) = PmpPlan::new(&wanted, Pmp::probe(&model)) else { return Ok(()) };
+        let is_written = plan.write(&model).is_ok();
+        prop_assert!(is_written || bits < 54, "a hart with all bits holds each plan");
+        if is_written {
+            let held = model.entries();
+            for range in closed.iter().chain(&memory).chain(&devices) {
+                for address in [range.start, range.end.wrapping_sub(4), range.end, range.start & 0xffff_ffff] {
+                    let on_bus = address & ((1 << (bits + 2)) - 1);
+                    prop_assert_eq!(access(&held, on_bus), access(plan.entries(), on_bus), "{:#x}", on_bus);
+                }
+            }
+        }
+    }
+}
+
+/// A domain's region past a hart's address bits must not open the firmware's memory below it.
+#[test]
+fn a_region_past_the_address_bits_is_refused() {
+    let wanted = Wanted {
+        readable: &[],
+        closed: &CLOSED,
+        memory: &[PhysRange::new(0x8020_0000, 0x20_0000)],
+        devices: &[PhysRange::new(0x10_8000_0000, 0x20_0000)],
+        registers: &[],
+    };
+    let model = Model::new(16, (1 << 30) - 1);
+    let plan = PmpPlan::new(&wanted, Pmp::probe(&model)).unwrap();
+    assert!(matches!(plan.write(&model), Err(Lost { .. })));
+    assert_eq!(plan.write(&Model::new(16, ALL)), Ok(()));
 }
 
 #[test]

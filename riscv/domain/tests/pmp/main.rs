@@ -1,0 +1,5 @@
+//! Physical memory protection: plans, and registers that hold them.
+
+mod access;
+mod plan;
+mod registers;
