@@ -164,8 +164,8 @@ const ROWS: &[Row] = &[
     ),
     (
         "the UART's owner does not end its line, and other lines come",
-        [Role::BeginLine, Role::Park(500_000)],
-        &["side1: parked 3: ", "side1: parked 5: "],
+        [Role::BeginLine, Role::Flood],
+        &["side1: flood 1", "$ ", "side1: flood "],
     ),
     (
         "a domain ends while one of its harts waits for a sleep",

@@ -107,7 +107,11 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
             "FAIL: stop answers {:#x}",
             sbi_rt::hart_stop().error
         )),
-        14 => print("$ "),
+        14 => {
+            // The other domain has started, and prints.
+            sleep::pause(5_000_000);
+            print("$ ");
+        }
         _ => {}
     }
     loop {

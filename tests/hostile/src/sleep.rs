@@ -83,7 +83,8 @@ pub(crate) fn reset_amid(other: u64) {
 /// The SBI's error of a refused request.
 const DENIED: isize = -4;
 
-fn pause(ticks: u64) {
+/// Waits, in units of 100 ns.
+pub(crate) fn pause(ticks: u64) {
     let end = time() + ticks;
     set_timer(end);
     while time() < end {

@@ -20,6 +20,13 @@ pub(crate) struct World {
     pub(crate) folder: TempDir,
 }
 
+/// The header of a Linux `Image`, whose magic number is its 15th word.
+fn image() -> [u8; 64] {
+    let mut header = [0; 64];
+    header[56..60].copy_from_slice(b"RSC\x05");
+    header
+}
+
 impl World {
     /// Nothing at all.
     pub(crate) fn empty() -> Self {
@@ -36,12 +43,12 @@ impl World {
             "firmware",
             "loader",
             "plugin",
-            "cache/guest/Image",
             "cache/guest/initrd.img",
             "cache/guest/root.ext4",
         ] {
             fs::write(world.path(file), "contents").unwrap();
         }
+        fs::write(world.path("cache/guest/Image"), image()).unwrap();
         world.set_qemu(script);
         world
     }
