@@ -19,7 +19,7 @@ use spin::Once;
 use thiserror::Error;
 
 use super::console::{UART, say};
-use super::power_fail::WaitClock;
+use super::wait_clock::WaitClock;
 use super::{platform, virtio};
 use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 

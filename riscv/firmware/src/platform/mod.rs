@@ -18,6 +18,7 @@ pub(crate) mod power_fail;
 mod ram;
 pub(crate) mod vault;
 pub(crate) mod virtio;
+pub(crate) mod wait_clock;
 
 use core::slice;
 

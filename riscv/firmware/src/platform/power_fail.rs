@@ -7,13 +7,11 @@ use poorwill_devicetree::{Machine, PowerFailError, PowerFailInput};
 use poorwill_drivers::PowerFailLine;
 use poorwill_hart::interrupt;
 use poorwill_image::PowerFails;
-use poorwill_medium::{Clock, Wait};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::CacheError;
 use thiserror::Error;
 
 use super::caches::Caches;
-use super::console::say;
 use super::memory_controller::{Controller, WearError};
 use super::platform;
 
@@ -110,24 +108,6 @@ fn notice() {
 /// The power-fail line; `None` on a machine without a usable one.
 pub(crate) fn line() -> Option<&'static PowerFail> {
     platform().power_fail.as_ref()?.as_ref().ok()
-}
-
-/// The machine's clock, for waits that end when the power fails.
-#[derive(Clone, Debug)]
-pub(crate) struct WaitClock<T>(pub(crate) T);
-
-impl<T: Clock> Clock for WaitClock<T> {
-    fn milliseconds(&self) -> u64 {
-        self.0.milliseconds()
-    }
-
-    fn power_fails(&self) -> bool {
-        check().is_err()
-    }
-
-    fn waits(&self, wait: Wait, limit: u64) {
-        say!("waiting for {wait}, for up to {limit} ms");
-    }
 }
 
 /// The power-fail line, with the caches and the memory controller that a cut needs.

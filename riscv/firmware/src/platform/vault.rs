@@ -12,7 +12,7 @@ use poorwill_vault::{VaultError, block_starts, range_in_bank, vault_bytes};
 use spin::{Mutex, MutexGuard, Once};
 
 use super::flash;
-use super::power_fail::WaitClock;
+use super::wait_clock::WaitClock;
 use crate::entry::stack;
 
 pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, WaitClock<Time>>>;

@@ -6,7 +6,7 @@ use poorwill_medium::{Clock, Wait};
 
 use crate::platform::console::say;
 use crate::platform::platform;
-use crate::platform::power_fail::WaitClock;
+use crate::platform::wait_clock::WaitClock;
 
 /// The clock for waits on the bus.
 pub(super) fn clock() -> WaitClock<&'static Time> {
