@@ -117,31 +117,14 @@ impl Disk<'_> {
             .map(|(first, length)| (first, first + length - 1))
     }
 
+    /// A copy of the table that Linux would use.
     fn table(&self, lba: u64) -> Option<Table> {
+        let array = self.header_alone(lba)?;
         let at = lba * self.block;
-        let header_bytes = self.word(at + 12);
-        if !self.has(at, b"EFI PART") || !(92..=self.block).contains(&header_bytes) {
-            return None;
-        }
-        let mut header = self.bytes[at as usize..][..header_bytes as usize].to_vec();
-        header[16..20].fill(0);
-        let (first, count) = (self.long(at + 72), self.word(at + 80));
+        let (start, count) = (array.0 * self.block, self.word(at + 80));
         let usable = (self.long(at + 40), self.long(at + 48));
-        let fits = usable.0 <= usable.1 && usable.1 < self.blocks();
-        let is_readable = self.word(at + 84) == 128 && (1..=MAX_ENTRIES).contains(&count);
-        if checksum(&header) != self.word(at + 16)
-            || self.long(at + 24) != lba
-            || !fits
-            || !is_readable
-            || first >= self.blocks()
-        {
-            return None;
-        }
-        let start = first * self.block;
-        let array = self
-            .bytes
-            .get(start as usize..(start + 128 * count) as usize)?;
-        if checksum(array) != self.word(at + 88) {
+        let entries = &self.bytes[start as usize..][..128 * count as usize];
+        if usable.1 >= self.blocks() || checksum(entries) != self.word(at + 88) {
             return None;
         }
         let places = (0..count).map(|index| (index + 1, start + 128 * index));
@@ -156,7 +139,7 @@ impl Disk<'_> {
             entries: entries.collect(),
             usable,
             alternate: self.long(at + 32),
-            array: (first, first + (128 * count).div_ceil(self.block) - 1),
+            array,
         })
     }
 
