@@ -19,7 +19,7 @@ demo: say-demo setup fetch build guest ## Show a Debian machine that sleeps with
 	@$(CLI) demo
 
 .PHONY: test
-test: say-test setup fetch build guest test-kernel loader critical hostile opensbi u-boot plugin poison-free ## Run every test
+test: say-test setup fetch build guest test-kernel loader critical hostile opensbi u-boot edk2 plugin poison-free ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 20
@@ -27,7 +27,7 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
-test-long: say-test-long setup fetch build guest test-kernel loader u-boot plugin ## Run the long tests, which `make test` leaves out
+test-long: say-test-long setup fetch build guest test-kernel loader u-boot edk2 plugin ## Run the long tests, which `make test` leaves out
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
 .PHONY: demo-snapshot
@@ -216,6 +216,13 @@ hostile: setup-tools ## Build build/hostile.bin, the guest for tests of domains 
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-hostile
 	@cp $(TARGET)/$(BARE)/bare/poorwill-hostile build/hostile.bin
+
+.PHONY: edk2
+edk2: setup-tools ## Unpack build/edk2-code.fd and build/edk2-vars.fd, EDK2 of the guest's lock
+	@mkdir -p build
+	@file=$$(tools/pool fetch efi | grep /qemu-efi-riscv64_) && for part in code vars; do \
+	    dpkg-deb --fsys-tarfile "$$file" | tar -xO ./usr/share/qemu-efi-riscv64/RISCV_VIRT_$${part^^}.fd >build/edk2-$$part.fd; done || \
+	    { echo 'edk2: the lock'"'"'s package cannot be loaded: its test will be skipped'; rm -f build/edk2-*.fd; }
 
 .PHONY: opensbi
 opensbi: setup-tools ## Unpack build/opensbi.bin, the newest OpenSBI in the guest's lock, or else the installed one

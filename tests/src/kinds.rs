@@ -24,6 +24,7 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
         format!("reset ends {}", row.exit_on_reset),
         format!("U-Boot of the lock {}", row.locked_u_boot),
         format!("{:?} by a loader {}", row.guest, row.loader),
+        format!("{:?} by EDK2 {}", row.guest, row.edk2),
         format!(
             "memory lasts {}, {:?}",
             row.lasting_memory, trial.interrupts

@@ -137,6 +137,9 @@ pub struct Row {
     /// The next stage is in flash: Poorwill's loader, which starts the guest.
     #[serde(default)]
     pub loader: bool,
+    /// The next stage is in flash: EDK2, which starts the guest, and describes the machine by ACPI.
+    #[serde(default)]
+    pub edk2: bool,
     /// A file backs the machine's memory, which then survives the power-off. At first it is all
     /// zeros.
     #[serde(default)]

@@ -38,12 +38,17 @@ pub struct Setup {
     pub u_boot: Result<PathBuf, String>,
     /// The U-Boot of the guest's lock.
     pub locked_u_boot: Result<PathBuf, String>,
+    /// EDK2's code. Its variables are beside it.
+    pub edk2: Result<PathBuf, String>,
     /// The folder for disks and logs.
     pub work: Result<PathBuf, String>,
 }
 
 /// U-Boot for S-mode, from the package `u-boot-qemu`.
 const U_BOOT: &str = "/usr/lib/u-boot/qemu-riscv64_smode/uboot.elf";
+
+/// EDK2's variables, as its package has them.
+pub(crate) const EDK2_VARIABLES: &str = "edk2-vars.fd";
 
 impl Setup {
     /// Searches for each program and file.
@@ -63,6 +68,7 @@ impl Setup {
             backports: paths::Guest::find(Kernel::Backports).map_err(|error| error.to_string()),
             u_boot: file(Path::new(U_BOOT), "install the package u-boot-qemu"),
             locked_u_boot: built("u-boot.elf", "unpack it with `make u-boot`"),
+            edk2: built("edk2-code.fd", "unpack it with `make edk2`"),
             work: paths::cache()
                 .map(|cache| cache.join("tests"))
                 .map_err(|error| error.to_string()),
@@ -142,11 +148,12 @@ impl Setup {
         Tiny::find(trial.row.kernel).map_err(|error| error.to_string())
     }
 
-    /// Whether only a backports kernel is missing, which archives drop after some weeks. The trial
-    /// is then skipped with a message, even with `--strict`.
+    /// Whether only packages are missing that archives drop after some weeks: a backports kernel,
+    /// or EDK2. The trial is then skipped with a message, even with `--strict`.
     #[must_use]
     pub fn is_gone(&self, trial: &Trial) -> bool {
         trial.row.kernel == Kernel::Backports && self.backports.is_err()
+            || trial.row.edk2 && self.edk2.is_err()
     }
 
     /// Why a trial cannot run; `None`: it can.
@@ -165,6 +172,7 @@ impl Setup {
             _ => missing_guest(trial.row.guest),
         };
         let loader = trial.row.loader.then_some(&self.loader);
+        let edk2 = trial.row.edk2.then_some(&self.edk2);
         let plugin = trial.row.plugin.then_some(&self.plugin);
         let boots_linux = trial.disks.iter().any(|disk| disk.boot);
         let linux = boots_linux.then(|| self.linux_for(trial));
@@ -174,6 +182,7 @@ impl Setup {
             plugin.and_then(|plugin| plugin.as_ref().err()),
             self.firmware_for(trial).as_ref().err(),
             loader.and_then(|loader| loader.as_ref().err()),
+            edk2.and_then(|edk2| edk2.as_ref().err()),
             self.work.as_ref().err(),
         ];
         of_all

@@ -91,6 +91,13 @@ impl Time {
         })
     }
 
+    /// Restores the alarm alone, of an OS that was suspended.
+    pub fn put_back_alarm(&self, state: &RtcState) {
+        if let Some(rtc) = &self.rtc {
+            rtc.put_back_alarm(state);
+        }
+    }
+
     /// Ticks until the clock's alarm is due, 0 if it is overdue and unacknowledged; `None` without
     /// an alarm.
     ///

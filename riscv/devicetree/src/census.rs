@@ -27,8 +27,6 @@ const MAX_DEPTH: u8 = 8;
 /// The memory-mapped devices with state, for power failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Every UART of a known kind.
-    pub uarts: ArrayVec<Uart, MAX_UARTS>,
     /// The first devices whose state is not kept.
     pub unkept: ArrayVec<NodeName, MAX_NAMED>,
     /// Number of further such devices.
@@ -44,6 +42,7 @@ pub(crate) struct Known<'a> {
     pub(crate) fw_cfg: &'a [PhysRange],
     pub(crate) iommus: &'a [u64],
     pub(crate) virtio: &'a [u64],
+    pub(crate) uarts: &'a [Uart],
 }
 
 /// Devices that hold no state of the OS, by `compatible`.
@@ -81,7 +80,7 @@ impl Census {
                 continue;
             }
             let has_registers = node.property("reg").is_some();
-            if has_registers && !self.is_accounted_for(node, known) {
+            if has_registers && !Self::is_accounted_for(node, known) {
                 self.name(node);
             }
             // Only a bus with `ranges` maps its devices to the addresses of the bus above it. The
@@ -98,14 +97,12 @@ impl Census {
 
     /// Returns whether a device's state is kept, or it has no state. An IOMMU or a virtio device is
     /// checked when the power fails: one in use refuses the cut.
-    fn is_accounted_for(&mut self, node: FdtNode<'_>, known: &Known<'_>) -> bool {
+    fn is_accounted_for(node: FdtNode<'_>, known: &Known<'_>) -> bool {
         let base = reg(node, 0).map(|range| range.start);
         let interrupts = known.interrupts;
         let is_base = |address: u64| base == Some(address);
         match Binding::of(node) {
-            Some(Binding::Uart) => {
-                Uart::read(node).is_some_and(|uart| self.uarts.try_push(uart).is_ok())
-            }
+            Some(Binding::Uart) => Uart::read(node).is_some_and(|uart| known.uarts.contains(&uart)),
             Some(Binding::Plic) => interrupts.plics.iter().any(|plic| is_base(plic.base)),
             Some(Binding::Aplic) => (interrupts.machine_aplics.iter())
                 .chain(&interrupts.os_aplics)

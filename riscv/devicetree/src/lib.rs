@@ -42,6 +42,7 @@ mod reserved;
 mod salvage;
 mod spare_source;
 mod tokens;
+mod visited;
 
 pub use blob::{edit, open};
 pub use bound::TooMany;

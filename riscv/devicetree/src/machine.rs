@@ -8,7 +8,7 @@ use crate::binding::Binding;
 use crate::blob::open;
 use crate::bound::{self, TooMany};
 use crate::caches::{self, DataCaches};
-use crate::census::{Census, Known};
+use crate::census::{Census, Known, MAX_UARTS};
 use crate::chosen::{MAX_SEED, read_seed, stdout_name};
 use crate::cold_boot::ColdBootHarts;
 use crate::devices::{PciHost, Syscon, Uart};
@@ -30,6 +30,7 @@ use crate::power_fail::{PowerFail, PowerFailError, PowerFailNode};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
 use crate::spare_source::{self, SpareSource};
+use crate::visited::Place;
 
 /// Maximum number of PCI host bridges.
 pub const MAX_PCI_HOSTS: usize = 4;
@@ -97,6 +98,8 @@ pub struct Machine {
     pub machine_only: ArrayVec<PhysRange, MAX_MACHINE_ONLY>,
     /// The console's UART.
     pub console: Option<Uart>,
+    /// The first UARTs on the bus of memory, the console included.
+    pub uarts: ArrayVec<Uart, MAX_UARTS>,
     /// The interrupt controllers.
     pub interrupts: Interrupts,
     /// An unused source of the OS's APLIC domain, which the firmware may raise. It is not looked for
@@ -199,7 +202,12 @@ impl Machine {
         self.cold_boot_harts = ColdBootHarts::read(root, chosen, &self.harts);
         let memory = self.read_memory(root);
         let reserved = reserved::read(tree, &mut self.reserved);
-        let devices = self.visit_all(root, root, stdout_name(root, chosen), 0);
+        let top = Place {
+            console: stdout_name(root, chosen),
+            depth: 0,
+            is_mapped: true,
+        };
+        let devices = self.visit_all(root, root, top);
         cpus.and(memory)?;
         reserved.and(devices)?;
         self.interrupts.link_domains()?;
@@ -223,6 +231,7 @@ impl Machine {
                 fw_cfg: &self.fw_cfg,
                 iommus: &self.iommus,
                 virtio: &self.virtio,
+                uarts: &self.uarts,
             };
             self.census = Census::take(root, &known);
             self.close_memory_controller()?;
@@ -318,12 +327,11 @@ impl Machine {
         &mut self,
         root: FdtNode<'_>,
         bus: FdtNode<'_>,
-        console: Option<&str>,
-        depth: u8,
+        place: Place<'_>,
     ) -> Result<(), TooMany> {
         let mut result = Ok(());
         for node in bus.children() {
-            result = result.and(self.visit(root, node, console, depth));
+            result = result.and(self.visit(root, node, place));
         }
         result
     }
@@ -332,8 +340,7 @@ impl Machine {
         &mut self,
         root: FdtNode<'_>,
         node: FdtNode<'_>,
-        console: Option<&str>,
-        depth: u8,
+        place: Place<'_>,
     ) -> Result<(), TooMany> {
         if node.name() == "cpus" || node.name() == "chosen" {
             return Ok(());
@@ -343,16 +350,11 @@ impl Machine {
             beyond: &mut self.beyond,
         };
         if !is_enabled(node) {
-            return disabled::close(node, &mut closing, depth);
+            return disabled::close(node, &mut closing, place.depth);
         }
         let harts = &mut self.harts;
         match Binding::of(node) {
-            Some(Binding::Uart) => {
-                let named = console.is_some_and(|path| path.ends_with(node.name()));
-                if named || self.console.is_none() {
-                    self.console = Uart::read(node).or(self.console);
-                }
-            }
+            Some(Binding::Uart) => self.take_uart(node, place),
             Some(Binding::Clint) => self.take_clint(node)?,
             Some(Binding::AclintMtimer) => self.take_mtimer(node)?,
             Some(Binding::AclintMswi) => self.take_mswi(node)?,
@@ -390,10 +392,24 @@ impl Machine {
                 }
             }
             Some(Binding::Flash) if self.flash.is_none() => self.flash = Flash::read(node)?,
-            None if depth < BUS_LEVELS => self.visit_all(root, node, console, depth + 1)?,
+            None if place.depth < BUS_LEVELS => self.visit_all(root, node, place.below(node))?,
             Some(Binding::Flash) | None => {}
         }
         Ok(())
+    }
+
+    fn take_uart(&mut self, node: FdtNode<'_>, place: Place<'_>) {
+        let Some(uart) = Uart::read(node) else {
+            return;
+        };
+        let is_named = (place.console).is_some_and(|path| path.ends_with(node.name()));
+        if is_named || self.console.is_none() {
+            self.console = Some(uart);
+        }
+        if place.is_mapped {
+            // The census names a UART without room.
+            self.uarts.try_push(uart).unwrap_or_default();
+        }
     }
 
     /// Closes the memory controller: only machine mode may map memory to cells, or wipe it.

@@ -630,9 +630,29 @@ fn every_device_of_a_known_machine_is_accounted_for() {
             power_fail(7, 60)
         ),
     );
-    let uarts = uarts.unwrap().census.uarts;
+    let uarts = uarts.unwrap().uarts;
     let bases: Vec<_> = uarts.iter().map(|uart| uart.base).collect();
     assert_eq!(bases, [0x1000_0000, 0x1000_2000]);
+}
+
+/// A sleep keeps their registers, with or without a power-fail line.
+#[test]
+fn uarts_on_the_bus_of_memory_are_listed() {
+    let uart =
+        |name: &str| format!("{name} {{ compatible = \"ns16550a\"; reg = <0 0x10002000 0 1>; }};");
+    let bases = |nodes: &str| -> Vec<_> {
+        let machine = with_nodes("virt-aia.dts", nodes).unwrap();
+        machine.uarts.iter().map(|uart| uart.base).collect()
+    };
+    let both = [0x1000_0000, 0x1000_2000];
+    assert_eq!(bases(&uart("serial@10002000")), both);
+    let cells = "#address-cells = <2>; #size-cells = <2>;";
+    let mapped = format!("bus {{ {cells} ranges; {} }};", uart("serial@10002000"));
+    assert_eq!(bases(&mapped), both);
+    let behind = format!("bridge {{ {cells} {} }};", uart("serial@10002000"));
+    assert_eq!(bases(&behind), both[..1], "its addresses are another bus's");
+    let disabled = uart("serial@10002000").replace("reg", "status = \"disabled\"; reg");
+    assert_eq!(bases(&disabled), both[..1]);
 }
 
 #[test]

@@ -42,6 +42,21 @@ pub struct RtcState {
     _unused: [u8; 2],
 }
 
+impl RtcState {
+    /// The settings on which a suspended OS relies: an alarm that is not yet due, and whether it may
+    /// interrupt. `None`: the clock has the same after a power-on.
+    #[must_use]
+    pub fn of_suspended(self) -> Option<Self> {
+        let alarm = if self.is_running == 0 { 0 } else { self.alarm };
+        let state = RtcState {
+            alarm,
+            latch: 0,
+            ..self
+        };
+        (state.is_running != 0 || state.is_enabled != 0).then_some(state)
+    }
+}
+
 /// A goldfish RTC. Times are nanoseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct GoldfishRtc<R>(R);
@@ -187,6 +202,41 @@ mod tests {
                 assert_eq!(rule(RegisterAccess::Store(1)), Ruling::Done, "{offset:#x}");
             }
         }
+    }
+
+    #[test]
+    fn a_suspended_os_keeps_its_alarm_unless_that_was_due() {
+        let state = |alarm, is_running, is_enabled| RtcState {
+            alarm,
+            latch: 7,
+            is_enabled,
+            is_running,
+            _unused: [0; 2],
+        };
+        let kept = |state: RtcState| {
+            let kept = state.of_suspended()?;
+            assert_eq!(kept.latch, 0);
+            Some((kept.alarm, kept.is_running, kept.is_enabled))
+        };
+        assert_eq!(kept(state(500, 1, 1)), Some((500, 1, 1)));
+        assert_eq!(kept(state(500, 1, 0)), Some((500, 1, 0)));
+        assert_eq!(kept(state(500, 0, 1)), Some((0, 0, 1)));
+        assert_eq!(kept(state(500, 0, 0)), None);
+
+        // It has become due while the power was off.
+        let clock = Model::default();
+        clock.now.set(1000);
+        let alarm = state(500, 1, 1).of_suspended().unwrap();
+        GoldfishRtc::new(&clock).put_back_alarm(&alarm);
+        clock.tick();
+        assert!(clock.interrupts());
+        // It was due before.
+        let clock = Model::default();
+        clock.now.set(1000);
+        let alarm = state(500, 0, 1).of_suspended().unwrap();
+        GoldfishRtc::new(&clock).put_back_alarm(&alarm);
+        clock.tick();
+        assert!(clock.is_enabled.get() && !clock.interrupts());
     }
 
     /// Time advances with every access.

@@ -45,6 +45,10 @@ const DIVISOR_OPEN: u8 = 1 << 7;
 /// Interrupt identification: the FIFOs are on.
 const FIFOS_ON: u8 = 3 << 6;
 
+/// Maximum number of attempts to open the divisor. DesignWare's UART ignores writes to line control
+/// while it transfers a byte. At 115,200 baud a full FIFO takes 1.4 ms, a twentieth of these.
+const ATTEMPTS: u32 = 20_000;
+
 /// FIFO control: FIFOs on, with a threshold of eight bytes. The OS's value cannot be read back.
 const FIFO_CONTROL: u8 = 1 << 7 | 1;
 
@@ -52,6 +56,8 @@ mod line_status {
     pub(super) const DATA_READY: u8 = 1 << 0;
     pub(super) const BREAK: u8 = 1 << 4;
     pub(super) const TRANSMIT_EMPTY: u8 = 1 << 5;
+    /// The shift register is empty, too.
+    pub(super) const IDLE: u8 = 1 << 6;
 }
 
 /// Why not all bytes were sent; the rest was dropped.
@@ -96,7 +102,8 @@ pub struct UartState {
     fifos: u8,
     modem_control: u8,
     scratch: u8,
-    _unused: u8,
+    /// 1: the divisor could not be read, and stays as the previous stage set it. Else 0.
+    has_unknown_divisor: u8,
 }
 
 /// A line condition.
@@ -343,27 +350,31 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
     /// Captures the OS's settings. Bytes in the FIFOs are not kept.
     pub fn capture(&self) -> UartState {
         let line_control = self.read(register::LCR);
-        self.write(register::LCR, line_control | DIVISOR_OPEN);
-        let divisor = [self.read(register::DATA), self.read(register::IER)];
-        self.write(register::LCR, line_control & !DIVISOR_OPEN);
+        let divisor = self.open_divisor(line_control).then(|| {
+            let divisor = [self.read(register::DATA), self.read(register::IER)];
+            self.write(register::LCR, line_control & !DIVISOR_OPEN);
+            divisor
+        });
         let interrupts = self.read(register::IER);
         self.write(register::LCR, line_control);
         UartState {
             line_control,
-            divisor,
+            divisor: divisor.unwrap_or_default(),
             interrupts,
             fifos: self.read(register::FIFO) & FIFOS_ON,
             modem_control: self.read(register::MCR),
             scratch: self.read(register::SCR),
-            _unused: 0,
+            has_unknown_divisor: divisor.is_none().into(),
         }
     }
 
     /// Restores the settings. Interrupts come last: an empty transmitter then interrupts again.
     pub fn restore(&self, state: &UartState) {
-        self.write(register::LCR, state.line_control | DIVISOR_OPEN);
-        self.write(register::DATA, state.divisor[0]);
-        self.write(register::IER, state.divisor[1]);
+        let is_known = state.has_unknown_divisor == 0;
+        if is_known && self.open_divisor(state.line_control) {
+            self.write(register::DATA, state.divisor[0]);
+            self.write(register::IER, state.divisor[1]);
+        }
         self.write(register::LCR, state.line_control & !DIVISOR_OPEN);
         let fifos = if state.fifos == 0 { 0 } else { FIFO_CONTROL };
         self.write(register::FIFO, fifos);
@@ -371,6 +382,22 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         self.write(register::SCR, state.scratch);
         self.write(register::IER, state.interrupts);
         self.write(register::LCR, state.line_control);
+    }
+
+    /// Opens the divisor beside these line settings. Returns whether it is open: otherwise an
+    /// access to the divisor would receive or send a byte.
+    fn open_divisor(&self, line_control: u8) -> bool {
+        (0..ATTEMPTS).any(|_| {
+            self.write(register::LCR, line_control | DIVISOR_OPEN);
+            self.read(register::LCR) & DIVISOR_OPEN != 0
+        })
+    }
+
+    /// Waits until all bytes have left, with the limit of a call. A change of the settings would
+    /// destroy the rest.
+    pub fn drain(&self) {
+        let mut polls = 0..self.polls();
+        polls.any(|_| self.read(register::LSR) & line_status::IDLE != 0);
     }
 
     /// Condition of the line. A break is reported once, and its null byte is consumed. A received

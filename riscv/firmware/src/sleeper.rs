@@ -11,6 +11,7 @@ use spin::Mutex;
 use crate::banks;
 use crate::hart::this_hart;
 use crate::kept;
+use crate::platform::bus::WakingDevices;
 use crate::platform::platform;
 
 /// Owners and versions of its sections.
@@ -30,28 +31,30 @@ pub(crate) const SECTIONS: [kept::Section; 9] = {
     ]
 };
 
-/// What the waking hart restores: its own state, and DOMAINCFG of the OS's APLICs, which are
-/// shut.
-type Waking = (HartContext, Option<ShutDomains>);
+/// What the waking hart restores: its own state, then DOMAINCFG of the OS's APLICs, which are shut,
+/// then the devices.
+type Waking = (HartContext, Option<ShutDomains>, WakingDevices);
 
 static WAKING: Mutex<Option<Waking>> = Mutex::new(None);
 
 /// Stores the state of a hart for its wake. The hart opens its interrupt `domains` only after its
-/// interrupt file is restored: a message before that would be lost.
-pub(crate) fn will_wake(hart: HartContext, domains: Option<ShutDomains>) {
-    *WAKING.lock() = Some((hart, domains));
+/// interrupt file is restored: a message before that would be lost. It restores `devices` last,
+/// since these interrupt at once, and the firmware prints until then.
+pub(crate) fn will_wake(hart: HartContext, domains: Option<ShutDomains>, devices: WakingDevices) {
+    *WAKING.lock() = Some((hart, domains, devices));
 }
 
 /// Restores the calling hart's own state, at its start for a wake.
 pub(crate) fn restore_hart() {
     // Not moved: a hart's stack is small.
     let mut waking = WAKING.lock();
-    if let Some((context, domains)) = waking.as_ref() {
+    if let Some((context, domains, devices)) = waking.as_ref() {
         let hart = this_hart().access();
         context.restore(&hart);
         banks::put_back(&hart);
         let controllers = platform().interrupts.shared();
         (domains.iter()).for_each(|domains| controllers.reopen(domains));
+        devices.restore();
     }
     *waking = None;
 }

@@ -8,6 +8,7 @@ mod register {
     pub(super) const ALARM_LOW: usize = 8;
     pub(super) const ALARM_HIGH: usize = 0xc;
     pub(super) const IRQ_ENABLED: usize = 0x10;
+    pub(super) const ALARM_STATUS: usize = 0x18;
     pub(super) const CLEAR_ALARM: usize = 0x14;
     pub(super) const CLEAR_INTERRUPT: usize = 0x1c;
 }
@@ -31,6 +32,21 @@ pub(crate) fn set_alarm(machine: &Machine, ms: u64) {
     mmio::write32(clock + register::ALARM_HIGH, (at >> 32) as u32);
     mmio::write32(clock + register::ALARM_LOW, (at & 0xffff_ffff) as u32);
     mmio::write32(clock + register::IRQ_ENABLED, 1);
+}
+
+/// The alarm's registers: the time, whether it may interrupt, whether it is to come.
+///
+/// # Panics
+/// If the machine has no clock.
+pub(crate) fn alarm(machine: &Machine) -> [u32; 4] {
+    let clock = machine.clock.expect("a real-time clock");
+    [
+        register::ALARM_LOW,
+        register::ALARM_HIGH,
+        register::IRQ_ENABLED,
+        register::ALARM_STATUS,
+    ]
+    .map(|register| mmio::read32(clock + register))
 }
 
 /// Takes notice of the alarm.

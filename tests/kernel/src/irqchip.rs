@@ -232,6 +232,17 @@ impl Chip {
         self.acknowledge(machine);
     }
 
+    /// Checks that a byte on the console interrupts this hart.
+    pub(crate) fn check_byte(&self, machine: &Machine) {
+        const SECONDS: u64 = 10;
+        let cause = guard::wait_for_interrupt(EXTERNAL, SECONDS * machine.timebase);
+        check!(
+            cause == Some(arch::interrupt_cause(EXTERNAL)),
+            "a byte's interrupt arrives: {cause:x?}"
+        );
+        self.acknowledge(machine);
+    }
+
     /// Claims and completes whatever is pending.
     fn acknowledge(&self, machine: &Machine) {
         if let Some(plic) = machine.plic {

@@ -48,8 +48,10 @@ pub(crate) struct Machine {
     pub(crate) seed: ArrayVec<u8, 32>,
     /// Ticks of `time` per second.
     pub(crate) timebase: u64,
-    /// The 16550's registers.
+    /// The registers of the first 16550, the console.
     pub(crate) uart: usize,
+    /// Those of others.
+    pub(crate) other_uarts: ArrayVec<usize, 4>,
     /// The test device (`sifive,test0`).
     pub(crate) test_device: usize,
     /// The real-time clock (`google,goldfish-rtc`).
@@ -225,6 +227,8 @@ impl Machine {
         };
         if is(node, "sifive,test0") {
             self.test_device = range.start;
+        } else if is(node, "ns16550a") && self.uart != 0 {
+            self.other_uarts.push(range.start);
         } else if is(node, "ns16550a") {
             self.uart = range.start;
             self.uart_interrupt = first_interrupt(node).unwrap_or(0);

@@ -12,6 +12,7 @@ use poorwill_plugin::cache::Geometry;
 use super::Run;
 use crate::damage::Found;
 use crate::plan::{Guest, PowerOn};
+use crate::setup::EDK2_VARIABLES;
 use crate::tree;
 use crate::{faults, intact, power};
 
@@ -54,6 +55,15 @@ impl Run<'_> {
             let drive = format!("if=pflash,unit=1,format=raw,file={file}");
             more.extend(["-drive".to_owned(), drive]);
         }
+        if trial.row.edk2 {
+            machine.loader = Some(found(&setup.edk2)?);
+            let file = self.edk2_variables()?.display().to_string();
+            let drive = format!(
+                "if=pflash,unit=1,format=raw,file={}",
+                file.replace(',', ",,")
+            );
+            more.extend(["-drive".to_owned(), drive]);
+        }
         self.attach(on, &mut machine, &mut more)?;
         more.extend(on.arguments.iter().cloned());
         if let Some(instead) = &on.instead {
@@ -81,6 +91,17 @@ impl Run<'_> {
         let file = self.folder.join("loader");
         if !file.exists() {
             make_loader(&found(&self.setup.loader)?, &file)?;
+        }
+        Ok(file)
+    }
+
+    /// The flash with EDK2's variables, which is created at the first power-on.
+    fn edk2_variables(&self) -> anyhow::Result<PathBuf> {
+        let file = self.folder.join("variables");
+        if !file.exists() {
+            let code = found(&self.setup.edk2)?;
+            std::fs::copy(code.with_file_name(EDK2_VARIABLES), &file)
+                .context("EDK2's variables")?;
         }
         Ok(file)
     }

@@ -24,6 +24,7 @@ use super::{STATE, context, key, sealed, status};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::kept::{Keep, Store};
+use crate::platform::bus::WakingDevices;
 use crate::platform::console::{print, say};
 use crate::platform::memory_controller::Controller;
 use crate::platform::platform;
@@ -269,7 +270,8 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
 fn wake(record: Record, place: usize, report: &CutReport, took: u64, slept: u64) {
     let sleeper = read_sleeper(&record.part(Layout::hart(place)));
     let (_, context) = sleeper.expect("the part was checked");
-    sleeper::will_wake(context, None);
+    // Go lets all devices out.
+    sleeper::will_wake(context, None, WakingDevices::default());
     let time = &platform().time;
     let slept_ms = time.milliseconds_in(slept);
     let event = Event::WokenFromCut(CutWake {

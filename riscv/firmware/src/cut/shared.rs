@@ -16,7 +16,7 @@ use super::sealed;
 use crate::hart::{self, Hart, ThisHart};
 use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 use crate::platform::bus::{BUS, Bus, KeptClock};
-use crate::platform::console::{AmidLine, KeptConsole};
+use crate::platform::console::AmidLine;
 use crate::platform::generation_id::KeptId;
 use crate::platform::interrupts::KeptControllers;
 use crate::platform::platform;
@@ -26,10 +26,9 @@ kept! {
     /// The state of this machine, without its harts and PCI devices.
     struct Machine of _domain, MachineState;
     // The clock comes first: reading the time changes its state.
-    Record => clock: KeptClock = &KeptClock;
+    Image | Record => clock: KeptClock = &KeptClock;
     Record => head: HeadOfRecord = &HeadOfRecord;
     Record => starts: Starts = &Starts;
-    Record => console: KeptConsole = &KeptConsole;
     Record => amid_line: AmidLine = &AmidLine;
     Record => refused: SaveRefused = &SaveRefused;
     Record => sealed: Sealed = &Sealed;
@@ -37,7 +36,7 @@ kept! {
     Image | Record => os: Os = &OS;
     Image | Record => controllers: KeptControllers = &KeptControllers;
     Image => log: LogOfImage = &LogOfImage;
-    Record => bus: Bus = &BUS;
+    Image | Record => bus: Bus = &BUS;
 }
 
 pub(crate) static MACHINE: Machine = Machine::of(0);

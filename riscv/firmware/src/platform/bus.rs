@@ -1,6 +1,7 @@
-//! The devices on the bus of memory that lose their state with the power: UARTs except the console,
-//! flash, the configuration device, the clock, and slots for virtio devices. `devicetree::Census`
-//! classifies each node of the tree.
+//! The devices on the bus of memory that lose their state with the power: UARTs, flash, the
+//! configuration device, the clock, and slots for virtio devices. `devicetree::Census` classifies
+//! each node of the tree. A suspended OS's drivers set up all of these again, with two exceptions:
+//! Linux's driver of the clock does not, and that of UARTs does not with ACPI.
 
 use core::borrow::Borrow;
 use core::fmt;
@@ -18,7 +19,7 @@ use poorwill_sleep::NotKept;
 use spin::Once;
 use thiserror::Error;
 
-use super::console::{UART, say};
+use super::console::{self, say};
 use super::wait_clock::WaitClock;
 use super::{platform, virtio};
 use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
@@ -76,7 +77,15 @@ struct Bank {
 /// The devices that the keepers below access.
 #[derive(Debug)]
 struct Devices {
+    /// The UARTs in the tree's order, without the console.
     uarts: ArrayVec<Uart<Mmio>, MAX_UARTS>,
+    /// The devices that only a cut keeps; `None` without a power-fail line.
+    for_cuts: Option<ForCuts>,
+}
+
+/// The devices that only a cut keeps.
+#[derive(Debug)]
+struct ForCuts {
     banks: ArrayVec<Bank, MAX_BANKS>,
     /// Names of devices without a keeper.
     unkept: ArrayVec<NodeName, { poorwill_devicetree::MAX_NAMED }>,
@@ -85,7 +94,7 @@ struct Devices {
 
 static DEVICES: Once<Devices> = Once::new();
 
-/// Takes the devices from the tree. Without a power-fail line, takes only the virtio devices.
+/// Takes the devices from the tree. Without a power-fail line, takes only those that a sleep needs.
 /// `vault` is the firmware's part of flash. `is_watched`: the OS's accesses to the configuration
 /// device are mediated.
 ///
@@ -102,17 +111,32 @@ pub(super) unsafe fn start(
 ) {
     // SAFETY: passed on to the caller.
     unsafe { virtio::start(machine) };
-    if machine.power_fail.is_none() {
-        return;
-    }
-    let census = &machine.census;
     let console = machine.console.map(|uart| uart.base);
-    let others = census
-        .uarts
-        .iter()
-        .filter(|uart| Some(uart.base) != console);
+    let others = (machine.uarts.iter()).filter(|uart| Some(uart.base) != console);
     // SAFETY: by the caller's contract the tree is right; it names these addresses as UARTs.
     let uart = |uart: &poorwill_devicetree::Uart| Uart::new(unsafe { Mmio::new(uart.base) }, uart);
+    DEVICES.call_once(|| Devices {
+        uarts: others.map(uart).collect(),
+        for_cuts: machine
+            .power_fail
+            .is_some()
+            // SAFETY: passed on to the caller.
+            .then(|| unsafe { for_cuts(machine, vault, is_watched, time) }),
+    });
+}
+
+/// The devices that only a cut keeps.
+///
+/// # Safety
+///
+/// As for [`start`].
+unsafe fn for_cuts(
+    machine: &Machine,
+    vault: Option<PhysRange>,
+    is_watched: bool,
+    time: &Time,
+) -> ForCuts {
+    let census = &machine.census;
     let (mut banks, mut obstacle) = (ArrayVec::new(), None);
     if let Some(first) = census.unkept.first() {
         let others = census.unkept.len() - 1 + census.more_unkept;
@@ -125,7 +149,7 @@ pub(super) unsafe fn start(
     } else {
         for range in os_banks(machine, vault) {
             let width = machine.flash.as_ref().map_or(0, |flash| flash.width as u8);
-            // SAFETY: as above, for a bank of flash.
+            // SAFETY: by the caller's contract the tree is right; it names a bank of flash there.
             let registers =
                 FlashBank::new(unsafe { Mmio::new(range.start) }, range.length(), width);
             let last_word = last_word(machine, vault, range);
@@ -135,12 +159,11 @@ pub(super) unsafe fn start(
             }
         }
     }
-    DEVICES.call_once(|| Devices {
-        uarts: others.map(uart).collect(),
+    ForCuts {
         banks,
         unkept: census.unkept.clone(),
         obstacle,
-    });
+    }
 }
 
 /// The banks that belong to the OS, at least in part.
@@ -184,13 +207,12 @@ fn bank(
 
 /// The reason why a machine with these devices cannot be cut.
 pub(crate) fn obstacle() -> Option<BusObstacle> {
-    DEVICES.get()?.obstacle
+    kept_by_cuts()?.obstacle
 }
 
 /// The names of the first devices without a keeper.
 pub(crate) fn unkept() -> impl Iterator<Item = &'static NodeName> {
-    DEVICES
-        .get()
+    kept_by_cuts()
         .into_iter()
         .flat_map(|devices| &devices.unkept)
 }
@@ -198,7 +220,7 @@ pub(crate) fn unkept() -> impl Iterator<Item = &'static NodeName> {
 kept! {
     /// The state of the devices, without the clock.
     struct Bus of _domain, BusState;
-    Record => uarts: Uarts = &Uarts;
+    Image | Record => uarts: Uarts = &Uarts;
     Record => fw_cfgs: FwCfgs = &FwCfgs;
     Record => flash: FlashModes = &FlashModes;
     Record => virtio: VirtioPlaces = &VirtioPlaces;
@@ -206,43 +228,108 @@ kept! {
 
 pub(crate) static BUS: Bus = Bus::of(0);
 
-/// The UARTs in the tree's order, without the console. Their sections have numbers from 1.
+/// Owner and version of the sections of UARTs.
+const UART: Section = (u32::from_le_bytes(*b"UART"), 1);
+
+/// The number of the console's section. The other UARTs have numbers from 1, in the tree's order.
+const CONSOLE: u16 = 0;
+
+/// Checked settings of UARTs, by number.
+type UartStates<S> = ArrayVec<(u16, S), { MAX_UARTS + 1 }>;
+
+/// All UARTs of the OS, the console included.
 pub(crate) struct Uarts;
 
 impl Keep for Uarts {
     const SECTIONS: &'static [Section] = &[UART];
 
-    type State<'a> = ArrayVec<&'a UartState, MAX_UARTS>;
+    type State<'a> = UartStates<&'a UartState>;
 
     fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
         let (owner, version) = UART;
+        if let Some(state) = console::capture() {
+            into.section(owner, CONSOLE, version, &state)?;
+        }
         for (number, uart) in (1..).zip(uarts()) {
             into.section(owner, number, version, &uart.capture())?;
         }
         Ok(())
     }
 
+    /// Images of older versions have no such section.
     fn check<'a>(
         &self,
-        _: Store,
+        store: Store,
         sections: &mut StateSections<'a>,
     ) -> Result<Self::State<'a>, StateError> {
+        let console = console::is_there().then_some(CONSOLE).into_iter();
+        let numbers = console.chain((1..).zip(uarts()).map(|(number, _)| number));
+        let mut states = UartStates::new();
+        let mut is_any_missing = false;
+        for number in numbers {
+            match sections.take_payload(UART, number)? {
+                Some(state) => states.push((number, state)),
+                None => is_any_missing = true,
+            }
+        }
+        let is_old = store == Store::Image && states.is_empty();
         let (owner, version) = UART;
         let missing = StateError::Payload {
             owner,
             version,
             found: 0,
         };
-        let numbers = (1..).zip(uarts()).map(|(number, _)| number);
-        numbers
-            .map(|number| sections.take_payload(UART, number)?.ok_or(missing))
-            .collect()
+        (is_old || !is_any_missing).then_some(states).ok_or(missing)
     }
 
-    fn put_back(&self, _: Store, states: &Self::State<'_>) {
-        for (uart, state) in uarts().iter().zip(states) {
-            uart.restore(state);
+    /// Does nothing: the firmware prints until the harts continue.
+    fn put_back(&self, _: Store, _: &Self::State<'_>) {}
+
+    /// Restores them after a cut. After an image the waking hart does that.
+    fn let_out(&self, _: Store, states: &Self::State<'_>) {
+        restore_uarts(&copied(states));
+    }
+}
+
+/// Copies checked settings.
+fn copied(states: &UartStates<&UartState>) -> UartStates<UartState> {
+    (states.iter())
+        .map(|(number, state)| (*number, **state))
+        .collect()
+}
+
+fn restore_uarts(states: &UartStates<UartState>) {
+    for (number, state) in states {
+        match number.checked_sub(1) {
+            None => console::restore(state),
+            Some(place) => uarts()[usize::from(place)].restore(state),
         }
+    }
+}
+
+/// The devices' state from an image, for the waking hart.
+#[derive(Debug, Default)]
+pub(crate) struct WakingDevices {
+    uarts: UartStates<UartState>,
+    clock: Option<RtcState>,
+}
+
+impl WakingDevices {
+    /// Copies the checked state.
+    pub(crate) fn new(bus: &BusState<'_>, clock: Option<&RtcState>) -> Self {
+        WakingDevices {
+            uarts: copied(&bus.uarts),
+            clock: clock.copied(),
+        }
+    }
+
+    /// Restores the devices. The OS's interrupts must be restored, since a device may interrupt at
+    /// once.
+    pub(crate) fn restore(&self) {
+        if let Some(clock) = &self.clock {
+            platform().time.put_back_alarm(clock);
+        }
+        restore_uarts(&self.uarts);
     }
 }
 
@@ -337,10 +424,15 @@ impl KeepValue for KeptClock {
     type Value = RtcState;
     const SECTION: Section = (u32::from_le_bytes(*b"RTCS"), 1);
 
-    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<RtcState>>, NotKept> {
-        Ok(platform().time.clock_state())
+    fn value(&self, saving: &Saving<'_>) -> Result<Option<impl Borrow<RtcState>>, NotKept> {
+        let state = platform().time.clock_state();
+        Ok(match saving.store {
+            Store::Image => state.and_then(RtcState::of_suspended),
+            Store::Record => state,
+        })
     }
 
+    /// Restores it after a cut. After an image the waking hart does that.
     fn let_out(&self, clock: Option<&RtcState>) {
         if clock.is_some_and(|clock| !platform().time.put_back_clock(clock)) {
             say!(
@@ -355,5 +447,9 @@ fn uarts() -> &'static [Uart<Mmio>] {
 }
 
 fn banks() -> &'static [Bank] {
-    DEVICES.get().map_or(&[], |devices| &devices.banks)
+    kept_by_cuts().map_or(&[], |devices| &devices.banks)
+}
+
+fn kept_by_cuts() -> Option<&'static ForCuts> {
+    DEVICES.get()?.for_cuts.as_ref()
 }

@@ -88,23 +88,15 @@ pub(crate) fn line_events() -> LineEvents {
 }
 
 /// The OS's settings of the console's UART.
-pub(crate) struct KeptConsole;
+pub(super) fn capture() -> Option<UartState> {
+    CONSOLE.lock().as_ref().map(Uart::capture)
+}
 
-/// Owner and version of the sections of UARTs. The console's has number 0.
-pub(crate) const UART: Section = (u32::from_le_bytes(*b"UART"), 1);
-
-impl KeepValue for KeptConsole {
-    type Value = UartState;
-    const SECTION: Section = UART;
-
-    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<UartState>>, NotKept> {
-        Ok(CONSOLE.lock().as_ref().map(Uart::capture))
-    }
-
-    fn put_back(&self, state: Option<&UartState>) {
-        if let (Some(uart), Some(state)) = (CONSOLE.lock().as_ref(), state) {
-            uart.restore(state);
-        }
+/// Restores the OS's settings, after the firmware's last line has left.
+pub(super) fn restore(state: &UartState) {
+    if let Some(uart) = CONSOLE.lock().as_ref() {
+        uart.drain();
+        uart.restore(state);
     }
 }
 

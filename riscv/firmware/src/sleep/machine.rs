@@ -22,6 +22,7 @@ use crate::cut::{self, MachineState};
 use crate::entry;
 use crate::hart::this_hart;
 use crate::kept::{Keep, Saving, Store};
+use crate::platform::bus::WakingDevices;
 use crate::platform::console::{self, print, say};
 use crate::platform::{entropy, platform, power_fail, vault, virtio};
 use crate::report;
@@ -228,7 +229,9 @@ impl Domain for Firmware {
             id.announce();
         }
         let controllers = platform().interrupts.shared();
-        sleeper::will_wake(hart, Some(controllers.domains(&state.controllers)));
+        let domains = controllers.domains(&state.controllers);
+        let devices = WakingDevices::new(&state.bus, state.clock);
+        sleeper::will_wake(hart, Some(domains), devices);
         core
     }
 

@@ -1,5 +1,6 @@
 //! The cases, by name.
 
+mod bus;
 mod calls;
 mod census;
 mod count;
@@ -54,9 +55,10 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "devices" => devices::run(machine),
         "traffic" => traffic::run(machine, hart),
         "dbcn" => dbcn::run(machine),
+        "bus" => bus::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, cut, devices, traffic, dbcn"
+                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, cut, devices, traffic, dbcn, bus"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
