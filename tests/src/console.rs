@@ -15,7 +15,8 @@ pub(crate) const WOKE: &str = "poorwill: wake loaded_bytes=";
 pub(crate) const COLD_BOOT: &str = "poorwill: cold boot: ";
 
 /// Console lines after which the trial cannot succeed.
-pub(crate) const FATAL: [&str; 3] = [
+pub(crate) const FATAL: [&str; 4] = [
+    "poorwill: warning: ",
     "poorwill: panic",
     "poorwill: cannot start",
     "poorwill: fault",

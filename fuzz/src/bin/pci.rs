@@ -1,10 +1,10 @@
-//! The search for devices, and acquiring and releasing them: whatever registers hold,
-//! they end, and leave everything as it was.
+//! The searches for devices and for functions in use, and acquiring and releasing devices: whatever
+//! registers hold, they end, and leave everything as it was.
 #![cfg_attr(fuzzing, no_main)]
 
 use poorwill_fuzz::pci::{expect_cut, host, model};
 use poorwill_fuzz::{Cases, Input};
-use poorwill_medium::pci::{HostBridge, acquire, find};
+use poorwill_medium::pci::{HostBridge, acquire, find, in_use};
 use poorwill_memory::PhysRange;
 
 poorwill_fuzz::target!(max_len = 2048, run);
@@ -15,6 +15,13 @@ fn run(bytes: &[u8]) {
     let model = model(&mut input, host.first_bus);
     let mut before = model.snapshot();
     let search = find(&model, &model, &host);
+    model.assert_unchanged(&before);
+    let read8 = |address| {
+        assert!(is_inside(&host, address, 1), "{address:#x}");
+        Some(4)
+    };
+    // An error names a damaged list.
+    in_use(&model, &host, read8, |_| ()).unwrap_or_default();
     model.assert_unchanged(&before);
     for location in &search.devices {
         if let Ok(mut handle) = acquire(&model, &model, &host, location) {

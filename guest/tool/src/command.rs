@@ -12,6 +12,8 @@ Shows and sets how this machine sleeps. A change applies from the next sleep on.
                                       file would still wake
   poorwill-guest log                  the firmware's last lines, also those before this
                                       wake or before a panic
+  poorwill-guest check                which devices would lose their state in a sleep without
+                                      power, because their drivers have no suspend
   poorwill-guest cut check            whether a power failure now would be a cut, and the
                                       obstacles if not
   poorwill-guest mode MODE            set the sleep mode:
@@ -43,6 +45,8 @@ pub(crate) enum Command<'w> {
     Help,
     Status,
     Log,
+    /// Show which devices lose their state in a sleep.
+    Check,
     /// Show what prevents a cut.
     CheckCut,
     /// Show which images the firmware in the given file would wake.
@@ -72,7 +76,7 @@ pub(crate) enum Setting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum UsageError<'w> {
     #[error(
-        "a command is missing: status, log, cut, mode, delay, break-even, snapshot, well or help"
+        "a command is missing: status, log, check, cut, mode, delay, break-even, snapshot, well or help"
     )]
     NoCommand,
     #[error("there is no command {0:?}")]
@@ -99,6 +103,7 @@ impl<'w> Command<'w> {
             ("help" | "--help" | "-h", []) => Ok(Command::Help),
             ("status", []) => Ok(Command::Status),
             ("log", []) => Ok(Command::Log),
+            ("check", []) => Ok(Command::Check),
             ("cut", ["check"]) => Ok(Command::CheckCut),
             ("cut", []) => Err(UsageError::Incomplete(name, "`check`")),
             ("cut", ["check", more, ..] | [more, ..]) => Err(UsageError::TooMuch(name, more)),
@@ -124,7 +129,7 @@ impl<'w> Command<'w> {
             ("mode", []) => Err(UsageError::Incomplete(name, "a sleep mode")),
             ("delay" | "break-even", []) => Err(UsageError::Incomplete(name, "a duration")),
             ("mode" | "delay" | "break-even", [_, more, ..])
-            | ("help" | "--help" | "-h" | "status" | "log" | "well", [more, ..]) => {
+            | ("help" | "--help" | "-h" | "status" | "log" | "check" | "well", [more, ..]) => {
                 Err(UsageError::TooMuch(name, more))
             }
             _ => Err(UsageError::UnknownCommand(name)),
@@ -183,7 +188,8 @@ mod tests {
         let set = |setting| Ok(Command::Set(setting));
         let kiosk = "kiosk 1".parse().unwrap();
         let snapshot = |name, unguarded| Ok(Command::Snapshot { name, unguarded });
-        let cases: [(&[&str], _); 16] = [
+        let cases: [(&[&str], _); 17] = [
+            (&["check"], Ok(Command::Check)),
             (&["help"], Ok(Command::Help)),
             (&["--help"], Ok(Command::Help)),
             (&["status"], Ok(Command::Status)),
@@ -214,7 +220,8 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused_with_its_reason() {
-        let cases: [(&[&str], &str); 21] = [
+        let cases: [(&[&str], &str); 22] = [
+            (&["check", "a"], "check does not take \"a\""),
             (&[], "a command is missing"),
             (&["sleep"], "there is no command \"sleep\""),
             (&["Status"], "there is no command"),

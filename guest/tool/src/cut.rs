@@ -116,7 +116,7 @@ fn check_pci(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error> {
 }
 
 /// Parses Linux's name of a PCI function: `0000:01:00.0`.
-fn domain_and_bus(name: &str) -> Option<(u32, u8)> {
+pub(crate) fn domain_and_bus(name: &str) -> Option<(u32, u8)> {
     let (domain, rest) = name.split_once(':')?;
     let (bus, _) = rest.split_once(':')?;
     let domain = u32::from_str_radix(domain, 16).ok()?;
@@ -209,7 +209,10 @@ fn check_iommus(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error>
 }
 
 /// Calls `each` with each name in a folder of sysfs. A missing folder is empty.
-fn for_each_in(folder: &str, each: &mut dyn FnMut(&str) -> Result<(), Error>) -> Result<(), Error> {
+pub(crate) fn for_each_in(
+    folder: &str,
+    each: &mut dyn FnMut(&str) -> Result<(), Error>,
+) -> Result<(), Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = match retry_on_intr(|| open(folder, flags, Mode::empty())) {
         Ok(folder) => folder,

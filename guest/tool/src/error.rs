@@ -49,6 +49,8 @@ pub(crate) enum Error {
     LongName,
     #[error("a power failure now would not be a cut")]
     NoCut,
+    #[error("a sleep without power would lose the state of devices: see above")]
+    LosesState,
     #[error("cannot read a PCI function from sysfs: {reason}", reason = Reason(.0))]
     Function(Errno),
     #[error("cannot read a virtio device from sysfs: {reason}", reason = Reason(.0))]

@@ -9,6 +9,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod check;
 mod command;
 mod cut;
 mod device;
@@ -51,6 +52,10 @@ pub struct Places<'p> {
     pub domain: &'p str,
     /// PCI functions: `/sys/bus/pci/devices`.
     pub pci: &'p str,
+    /// The drivers of PCI functions: `/sys/bus/pci/drivers`.
+    pub pci_drivers: &'p str,
+    /// The drivers of virtio devices: `/sys/bus/virtio/drivers`.
+    pub virtio_drivers: &'p str,
     /// Devices on buses that cannot be enumerated: `/sys/bus/platform/devices`.
     pub platform: &'p str,
     /// IOMMUs that have a driver: `/sys/class/iommu`.
@@ -89,6 +94,7 @@ pub fn run(
         Command::Help => out.write_str(HELP).map_err(Error::from),
         Command::Status => show(places, out, complaints),
         Command::Log => show_log(places, out),
+        Command::Check => check::check(places, out),
         Command::CheckCut => cut::check(places, out),
         Command::Foretell(firmware) => foretell(firmware, places, out, complaints),
         Command::Set(setting) => set(setting, places, out, complaints),

@@ -16,6 +16,8 @@ const PLACES: Places<'static> = Places {
     cut: "/proc/device-tree/chosen/poorwill,cut",
     domain: "/proc/device-tree/chosen/poorwill,domain",
     pci: "/sys/bus/pci/devices",
+    pci_drivers: "/sys/bus/pci/drivers",
+    virtio_drivers: "/sys/bus/virtio/drivers",
     platform: "/sys/bus/platform/devices",
     iommus: "/sys/class/iommu",
     mounts: "/proc/self/mounts",

@@ -1,5 +1,6 @@
 //! Checks a host for all that Poorwill's machines need.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +11,8 @@ use poorwill_machine::size::Bytes;
 use poorwill_machine::tree::COMPILER;
 use poorwill_machine::{Qemu, RECOMMENDED, in_path};
 use poorwill_memory::linux::KNOWN_VERSIONS;
+
+use crate::devices::warnings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
@@ -94,6 +97,27 @@ pub(crate) fn examine_disk(disk: &Path) -> Finding {
     };
     let cure = "until this is corrected, no machine saves its memory on this disk";
     Finding::bad("sleep area", Health::Missing, refused, cure)
+}
+
+/// Checks the devices of a machine. Without arguments for QEMU there is nothing to check.
+#[must_use]
+pub(crate) fn devices(arguments: &[OsString]) -> Vec<Finding> {
+    const WHAT: &str = "devices";
+    if arguments.is_empty() {
+        return Vec::new();
+    }
+    let cure = "or attach another device: disks by NVMe, AHCI or virtio";
+    let warnings = warnings(arguments).into_iter();
+    let warned: Vec<_> = warnings
+        .map(|warning| Finding::bad(WHAT, Health::Lacking, warning, cure))
+        .collect();
+    match warned.is_empty() {
+        true => vec![Finding::good(
+            WHAT,
+            "no known one loses its state in a sleep",
+        )],
+        false => warned,
+    }
 }
 
 fn qemu() -> Finding {

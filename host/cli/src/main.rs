@@ -3,6 +3,7 @@
 
 mod commands;
 mod demo;
+mod devices;
 mod doctor;
 mod domains;
 mod progress;

@@ -275,3 +275,24 @@ fn doctor_with_everything_of_ours() {
         assert!(outcome.out.lines().any(good), "{what}: {outcome:#?}");
     }
 }
+
+#[test]
+fn doctor_names_devices_that_lose_their_state() {
+    let world = World::with_qemu("exit 0");
+    let lines = |words: &[&str]| {
+        let outcome = world.run(words);
+        let lines = outcome.out.lines().filter(|line| line.contains("devices"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&["doctor"]), [""; 0]);
+    let good = lines(&["doctor", "--", "-device", "nvme,serial=x"]);
+    assert!(good.len() == 1 && good[0].starts_with("ok"), "{good:?}");
+    let bad = lines(&["doctor", "--", "-device", "lsi53c895a", "-virtfs", "local"]);
+    assert_eq!(bad.len(), 2, "{bad:?}");
+    for (line, words) in bad.iter().zip(["lsi53c895a loses", "virtio-9p-pci loses"]) {
+        assert!(
+            line.starts_with("warning") && line.contains(words),
+            "{line}"
+        );
+    }
+}

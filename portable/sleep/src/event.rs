@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::cut::NoCut;
 use crate::error::{AreaError, NoSleep, NotArmed};
+use crate::in_use::FunctionInUse;
 use crate::retain::{Cause, Source};
 use crate::vault_state::VaultFault;
 
@@ -81,6 +82,14 @@ pub enum Event<'e> {
         /// Time from the wake event to the domain's turn, in microseconds.
         us: u64,
     },
+    /// The power will go off although the OS has left this function in use.
+    #[error(
+        "warning: PCI {0} is still in use and will lose its state: unload its driver before a sleep"
+    )]
+    LeftInUse(FunctionInUse),
+    /// Further such functions.
+    #[error("warning: {0} more PCI functions are still in use and will lose their state")]
+    MoreLeftInUse(usize),
     /// The image is committed, and the power goes off next.
     #[error("{0}")]
     Slept(SleepReport<'e>),

@@ -28,9 +28,9 @@ use crate::cut::fake::FakeRecord;
 use crate::cut::{CutCommitted, NoCut};
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
-    AreaError, BootAttempt, Clock, Console, Devices, Domain, Event, HasVault, Job, LentVault,
-    LoadMark, MAX_DEVICES, Machine, MediumId, NotKept, Obstacle, Power, StateRefusal, VaultState,
-    WakeReport, WarmReset, Work,
+    AreaError, BootAttempt, Clock, Console, Devices, Domain, Event, HasVault, Job, LeftInUse,
+    LentVault, LoadMark, MAX_DEVICES, Machine, MediumId, NotKept, Obstacle, Power, StateRefusal,
+    VaultState, WakeReport, WarmReset, Work,
 };
 
 /// What tells this machine from others.
@@ -88,6 +88,8 @@ pub struct FakeMachine<'f> {
     pub power_fails: bool,
     /// What keeps it from being saved.
     pub obstacle: Cell<Option<Obstacle>>,
+    /// The functions that its OS leaves in use.
+    pub left_in_use: RefCell<LeftInUse>,
     /// Why it does not know what its OS has free.
     pub free_list: FreeListError,
     /// The load mark.
@@ -184,6 +186,7 @@ impl<'f> FakeMachine<'f> {
             record: None,
             power_fails: false,
             obstacle: Cell::new(None),
+            left_in_use: RefCell::default(),
             free_list: FreeListError::NoPageTables,
             load_mark: Cell::new(LoadMark::Clear),
             load_marks: RefCell::default(),
@@ -285,6 +288,10 @@ impl Devices for FakeMachine<'_> {
 
     fn obstacle(&self) -> Option<Obstacle> {
         self.obstacle.get()
+    }
+
+    fn left_in_use(&self) -> LeftInUse {
+        self.left_in_use.borrow().clone()
     }
 }
 

@@ -26,6 +26,7 @@ mod error;
 mod event;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod in_use;
 mod machine;
 pub mod park;
 mod persist;
@@ -50,6 +51,7 @@ pub use error::{
     AreaError, ColdBoot, NoSleep, NoWake, NotArmed, NotKept, Obstacle, Refusal, StateRefusal,
 };
 pub use event::{CutWake, Event, ImageUse, SleepReport, WakeReport};
+pub use in_use::{FunctionInUse, LeftInUse};
 pub use machine::{
     Checkpoint, Clock, Console, Devices, Domain, HasVault, Job, LentVault, Machine, Power,
     WarmReset,

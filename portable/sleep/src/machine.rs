@@ -11,6 +11,7 @@ use crate::cut::{CutCommitted, NoCut};
 use crate::device::{Device, MAX_DEVICES};
 use crate::error::{AreaError, NotKept, Obstacle, StateRefusal};
 use crate::event::{Event, WakeReport};
+use crate::in_use::LeftInUse;
 use crate::retain::{Sleeper, Source};
 use crate::vault_state::VaultState;
 use crate::warm_reset::{BootAttempt, LoadMark};
@@ -90,6 +91,12 @@ pub trait Devices {
 
     /// The reason why the machine cannot be saved, if there is one.
     fn obstacle(&self) -> Option<Obstacle>;
+
+    /// The functions that the suspended OS has left in use, and that a power-off disturbs. Called
+    /// before a device is started, since that changes the bus.
+    fn left_in_use(&self) -> LeftInUse {
+        LeftInUse::default()
+    }
 }
 
 /// The vault, and randomness for keys.

@@ -13,6 +13,7 @@ use crate::chain::{Plan, Quiesced};
 use crate::choice::{Choice, choose};
 use crate::error::{NoSleep, NotArmed, Obstacle};
 use crate::event::{Event, SleepReport};
+use crate::in_use::LeftInUse;
 use crate::machine::{Checkpoint, Domain, Job, Machine};
 use crate::retain::Source;
 use crate::sealing::Sealing;
@@ -99,8 +100,10 @@ fn save_machine<M: Machine>(
     }
     let began = machine.ticks();
     let sealing = Sealing::at_sleep(machine)?;
+    let left_in_use = machine.left_in_use();
     let persist = Persist {
         machine,
+        left_in_use: &left_in_use,
         order,
         sealing: &sealing,
         began,
@@ -139,6 +142,7 @@ struct Image {
 /// A sleep before its commit.
 struct Persist<'p, M> {
     machine: &'p M,
+    left_in_use: &'p LeftInUse,
     order: Order,
     sealing: &'p Sealing,
     /// The start of the sleep, in ticks.
@@ -155,6 +159,7 @@ impl<M: Machine> Persist<'_, M> {
         if let Some(obstacle) = self.machine.obstacle() {
             return Err(NoSleep::Obstacle(obstacle).into());
         }
+        name_left_in_use(self.machine, self.left_in_use);
         let fingerprints = match (open.fingerprints, purpose) {
             (Ok(Partitions { fingerprints, .. }), _) => {
                 let accepts = matches!(purpose, Purpose::Snapshot(_)).then_some(accepts_unguarded);
@@ -286,6 +291,16 @@ impl<M: Machine> Persist<'_, M> {
                 (self.machine.abandon(at)).map_or(Ok(()), |source| Err(NotSaved::Abandoned(source)))
             }
         }
+    }
+}
+
+/// Names the functions whose state the power-off destroys.
+pub(crate) fn name_left_in_use<M: Machine>(machine: &M, left: &LeftInUse) {
+    for function in left.named() {
+        machine.say(&Event::LeftInUse(*function));
+    }
+    if left.more() > 0 {
+        machine.say(&Event::MoreLeftInUse(left.more()));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::cut::{CutCommitted, NoCut};
 use crate::error::NoSleep;
 use crate::event::Event;
 use crate::machine::{Domain, Machine};
-use crate::persist::{NotSaved, Order, persist};
+use crate::persist::{NotSaved, Order, name_left_in_use, persist};
 use crate::retain::{self, End, Source};
 use crate::work::Work;
 
@@ -99,6 +99,7 @@ fn cut_if_chosen<M: Machine>(
         return None;
     }
     machine.say(&Event::Cut);
+    name_left_in_use(machine, &machine.left_in_use());
     let refused = match machine.cut(vector, began) {
         Ok(committed) => return Some(Slept::Cut(committed)),
         Err(refused) => refused,

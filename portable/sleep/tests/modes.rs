@@ -8,6 +8,7 @@ use std::rc::Rc;
 use common::{MIB, START, area, disk};
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
 use poorwill_medium::nvme::{Identifiers, SharedNamespace};
+use poorwill_medium::pci::{Function, InUse};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::linux::FreeListError;
@@ -17,8 +18,8 @@ use poorwill_sleep::cut::{CutCause, CutReason, Found, Guard, find};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
-    AreaError, ColdBoot, MediumId, NoSleep, NoWake, Obstacle, Quiesced, Slept, VaultState, Woke,
-    sleep, wake,
+    AreaError, ColdBoot, FunctionInUse, MediumId, NoSleep, NoWake, Obstacle, Quiesced, Slept,
+    VaultState, Woke, sleep, wake,
 };
 use poorwill_store::{Area, Configuration, GptError, Name, NoImage, SleepMode, SnapshotRules};
 
@@ -470,6 +471,59 @@ fn an_obstacle_refuses_a_save_by_name_and_commits_nothing() {
     );
     let (woke, _) = power_on(&mut disk, |_| ());
     assert!(matches!(woke, Woke::Cold(_)), "{woke:?}");
+}
+
+/// A function on bus 0 of a host bridge.
+fn in_use(host: usize, device: u8) -> FunctionInUse {
+    let function = Function {
+        bus: 0,
+        device,
+        function: 0,
+    };
+    let found = InUse {
+        function,
+        id: 0x1009_1af4,
+    };
+    FunctionInUse { host, found }
+}
+
+#[test]
+fn functions_that_are_left_in_use_are_named_before_a_save_alone() {
+    let told = |mode, functions: &[FunctionInUse]| {
+        let mut disk = configured(of_mode(mode));
+        let (_, said) = put_to_sleep(&mut disk, |machine| {
+            let mut left = machine.left_in_use.borrow_mut();
+            functions.iter().for_each(|function| left.add(*function));
+            // After the stage delay.
+            machine.wakes_at = Some((Source::Console, 60_000 * MS));
+        });
+        let warnings = said.into_iter().filter(|line| line.contains("warning"));
+        warnings.collect::<Vec<_>>()
+    };
+    let first = "warning: PCI 00:03.0 (1af4:1009) is still in use and will lose its state: \
+                 unload its driver before a sleep";
+    let two = [in_use(0, 3), in_use(1, 4)];
+    let said = told(None, &two);
+    assert_eq!(said[0], first);
+    assert!(
+        said[1].starts_with("warning: PCI 0001:00:04.0 (1af4:1009) is"),
+        "{said:?}"
+    );
+    assert_eq!(said.len(), 2);
+    assert_eq!(told(None, &[]), [""; 0]);
+    assert_eq!(
+        told(Some(SleepMode::Retain), &two),
+        [""; 0],
+        "nothing is lost"
+    );
+    assert_eq!(told(Some(SleepMode::Staged), &two).len(), 2);
+    let many: Vec<_> = (0..11).map(|device| in_use(0, device)).collect();
+    let said = told(None, &many);
+    assert_eq!(said.len(), 9);
+    assert_eq!(
+        said[8],
+        "warning: 3 more PCI functions are still in use and will lose their state"
+    );
 }
 
 #[test]

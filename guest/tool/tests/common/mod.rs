@@ -111,6 +111,8 @@ impl Machine {
             log: &place("log"),
             cut: &place("cut"),
             pci: &place("pci"),
+            pci_drivers: &place("pci_drivers"),
+            virtio_drivers: &place("virtio_drivers"),
             platform: &place("platform"),
             iommus: &place("iommus"),
             mounts: &place("mounts"),

@@ -52,7 +52,7 @@ pub fn list(
 
 /// Calls `show` for all functions of numbered buses; a bridge comes before the functions
 /// below it.
-fn walk(
+pub(super) fn walk(
     config: &impl ConfigSpace,
     host: &HostBridge,
     mut show: impl FnMut(Present) -> Result<(), PciError>,

@@ -18,6 +18,7 @@ mod device_handle;
 mod error;
 mod find;
 mod host;
+mod in_use;
 pub mod intx;
 mod journal;
 mod kind;
@@ -38,6 +39,7 @@ pub use device_handle::{DeviceHandle, acquire};
 pub use error::PciError;
 pub use find::{Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
+pub use in_use::{InUse, in_use};
 pub use kind::Kind;
 pub use list::{
     Listed, bar_address, function_at, has_virtual_functions, holds_state, list,

@@ -1,12 +1,16 @@
-//! Whether an IOMMU sees a virtio function's DMA (Virtual I/O Device Version 1.2, 4.1.4 and 6).
+//! Virtio functions (Virtual I/O Device Version 1.2, 4.1.4, 5 and 6): their kind, the place of their
+//! status, and whether an IOMMU sees their DMA.
 
 use super::capability::find_where;
 use super::register::{ID, VENDOR_CAPABILITY};
-use super::{ConfigSpace, Function, PciError};
+use super::{ConfigSpace, Function, PciError, bar_address};
 
 const VENDOR: u32 = 0x1af4;
 /// The devices of that vendor that are virtio's.
 const DEVICES: core::ops::RangeInclusive<u32> = 0x1000..=0x107f;
+
+/// The first device number of the new interface; the kind is added to it (4.1.2.1).
+const MODERN: u32 = 0x1040;
 
 /// Types of capabilities: the common registers, and a window to them in configuration space.
 const COMMON: u32 = 1;
@@ -18,12 +22,69 @@ const OFFSET: u16 = 8;
 const LENGTH: u16 = 12;
 const DATA: u16 = 16;
 
-/// Common registers: the number of a word of features, and that word.
+/// Common registers: the number of a word of features, that word, and the device's status.
 const FEATURE_SELECT: u32 = 0;
 const FEATURES: u32 = 4;
+const STATUS: u64 = 0x14;
 
 /// `VIRTIO_F_ACCESS_PLATFORM`, bit 33: the device uses the platform's addresses.
 const ACCESS_PLATFORM: (u32, u32) = (1, 1 << 1);
+
+/// A kind of virtio device (5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct VirtioKind(u32);
+
+impl VirtioKind {
+    const FILE_SYSTEM_9P: Self = VirtioKind(9);
+    const GPU: Self = VirtioKind(16);
+    const INPUT: Self = VirtioKind(18);
+
+    /// The kind of a function with these vendor and device; `None` if it is no virtio device.
+    pub(super) fn of(id: u32) -> Option<Self> {
+        let device = id >> 16;
+        let is_virtio = id & 0xffff == VENDOR && DEVICES.contains(&device);
+        is_virtio.then(|| match device {
+            MODERN.. => VirtioKind(device - MODERN),
+            // Of the transitional numbers only this one is the kind's own (4.1.2.3).
+            0x1009 => Self::FILE_SYSTEM_9P,
+            _ => VirtioKind(0),
+        })
+    }
+
+    /// Returns whether Linux's driver has no suspend.
+    pub(super) fn has_no_suspend(self) -> bool {
+        [Self::FILE_SYSTEM_9P, Self::GPU].contains(&self)
+    }
+
+    /// Returns whether a driver sets up the device again that it has not reset. Linux's driver of
+    /// input devices resets them since a version between 6.12 and 7.2.
+    pub(super) fn is_set_up_again(self) -> bool {
+        self == Self::INPUT
+    }
+}
+
+/// The bus address of a virtio device's status, a byte; `None` if the device has only the old
+/// interface, or no address.
+///
+/// # Errors
+///
+/// [`PciError::CapabilityList`].
+// Not by the window in configuration space: QEMU 10.0 ends with a failed assertion after such a
+// read of a function on bus 0 of `virt`.
+pub(super) fn status_address(
+    config: &impl ConfigSpace,
+    function: Function,
+) -> Result<Option<u64>, PciError> {
+    let common = find_where(config, function, |header| {
+        header & 0xff == u32::from(VENDOR_CAPABILITY) && header >> 24 == COMMON
+    })?;
+    Ok(common.and_then(|common| {
+        let [bar, ..] = config.read32(function, common + BAR).to_le_bytes();
+        let offset = u64::from(config.read32(function, common + OFFSET));
+        let base = (bar < 6).then(|| bar_address(config, function, bar))??;
+        base.checked_add(offset)?.checked_add(STATUS)
+    }))
+}
 
 /// Returns whether the function is a virtio device that accesses memory without regard to an
 /// IOMMU, or that does not tell.
@@ -32,8 +93,7 @@ const ACCESS_PLATFORM: (u32, u32) = (1, 1 << 1);
 ///
 /// [`PciError::CapabilityList`].
 pub fn bypasses_iommu(config: &impl ConfigSpace, function: Function) -> Result<bool, PciError> {
-    let id = config.read32(function, ID);
-    if id & 0xffff != VENDOR || !DEVICES.contains(&(id >> 16)) {
+    if VirtioKind::of(config.read32(function, ID)).is_none() {
         return Ok(false);
     }
     let of_type = |kind: u32| {
@@ -109,6 +169,8 @@ mod tests {
                 0x34 => 0x40,
                 0x40 => COMMON << 24 | next << 8 | u32::from(VENDOR_CAPABILITY),
                 0x44 => 4,
+                0x20 => 0x8000_0004,
+                0x24 => 4,
                 0x48 => BASE,
                 0x60 => WINDOW << 24 | u32::from(VENDOR_CAPABILITY),
                 0x70 if offset == BASE + FEATURES => {
@@ -150,5 +212,22 @@ mod tests {
             ..Virtio::new(0)
         };
         assert_eq!(other.bypasses_iommu(), Ok(false));
+    }
+
+    #[test]
+    fn the_status_is_in_the_bar_of_the_common_registers() {
+        let address = status_address(&Virtio::new(0), FUNCTION);
+        assert_eq!(address, Ok(Some(0x4_8000_0000 + u64::from(BASE) + 0x14)));
+    }
+
+    #[test]
+    fn kinds_are_told_by_their_numbers() {
+        let kind = |device: u32| VirtioKind::of(device << 16 | VENDOR);
+        assert_eq!(kind(0x1009), Some(VirtioKind::FILE_SYSTEM_9P));
+        assert_eq!(kind(0x1049), Some(VirtioKind::FILE_SYSTEM_9P));
+        assert_eq!(kind(0x1052), Some(VirtioKind::INPUT));
+        assert_eq!(kind(0x1000), Some(VirtioKind(0)));
+        assert_eq!(kind(0x1110), None, "shared memory");
+        assert_eq!(VirtioKind::of(0x1049_1b36), None);
     }
 }

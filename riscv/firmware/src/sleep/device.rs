@@ -5,6 +5,7 @@ use core::fmt;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::pci::{DeviceMemory, Ecam, NvmeRegisters, config_space};
+use poorwill_arch::{Time, guarded};
 use poorwill_devicetree::MAX_PCI_HOSTS;
 use poorwill_medium::Medium;
 use poorwill_medium::mapped::{self, MappedMedium, MappedMemory};
@@ -13,7 +14,9 @@ use poorwill_medium::nvme::{
 };
 use poorwill_medium::pci::{self, DeviceHandle, Kind, Location, Silenced};
 use poorwill_memory::PhysRange;
-use poorwill_sleep::{AreaError, Device, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId};
+use poorwill_sleep::{
+    AreaError, Device, FunctionInUse, LeftInUse, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId,
+};
 
 use super::clock::{DeviceClock, clock};
 use super::iommus::{self, Phase};
@@ -65,6 +68,22 @@ pub(super) fn find(phase: Phase) -> ArrayVec<Place, MAX_DEVICES> {
         }
     }
     places
+}
+
+/// The functions that the suspended OS has left in use.
+pub(super) fn left_in_use() -> LeftInUse {
+    let mut left = LeftInUse::default();
+    for (host, described) in platform().pci.iter().enumerate() {
+        // SAFETY: as in `find`.
+        let config = unsafe { config_space(described) };
+        // SAFETY: the address is in a window of the bridge. A byte's read does not change a device.
+        let read8 = |address| unsafe { guarded::load(address, 1) }.map(|byte| byte as u8);
+        let add = |found| left.add(FunctionInUse { host, found });
+        if let Err(error) = pci::in_use(&config, &described.bridge, read8, add) {
+            say!("PCI: {error}");
+        }
+    }
+    left
 }
 
 /// A running device.

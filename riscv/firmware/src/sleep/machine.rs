@@ -10,8 +10,8 @@ use poorwill_sleep::cut::{CutCommitted, CutReason, NoCut};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
     AreaError, Bar, BootAttempt, Clock, Console, Core, Devices, Domain, Event, HasVault, Job,
-    LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, Startup, StateRefusal, WakeReport,
-    WarmReset,
+    LeftInUse, LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, Startup, StateRefusal,
+    WakeReport, WarmReset,
 };
 use spin::Mutex;
 
@@ -110,6 +110,10 @@ impl Devices for Firmware {
         }
         let on_pci = iommus::translating().map(Obstacle::PciIommu);
         on_pci.or_else(|| virtio::live().map(Obstacle::LiveDevice))
+    }
+
+    fn left_in_use(&self) -> LeftInUse {
+        device::left_in_use()
     }
 }
 

@@ -20,6 +20,7 @@ use poorwill_machine::{
 };
 
 use self::power::{CutRun, PowerArguments};
+use crate::devices::warnings;
 use crate::progress;
 
 /// Start a machine on this terminal, or wake it if it sleeps.
@@ -99,6 +100,9 @@ impl Run {
             return domains::run(file, &self.qemu_arguments, &firmware);
         }
         let qemu = Qemu::find()?;
+        for warning in warnings(&self.qemu_arguments) {
+            eprintln!("poorwill: warning: {warning}");
+        }
         let machine = self.machine()?;
         for disk in &machine.disks {
             look_at(&disk.file)?;
