@@ -4,8 +4,8 @@
 use core::fmt;
 
 use arrayvec::ArrayVec;
+use poorwill_arch::guarded;
 use poorwill_arch::pci::{DeviceMemory, Ecam, NvmeRegisters, config_space};
-use poorwill_arch::{Time, guarded};
 use poorwill_devicetree::MAX_PCI_HOSTS;
 use poorwill_medium::Medium;
 use poorwill_medium::mapped::{self, MappedMedium, MappedMemory};
