@@ -3,6 +3,7 @@
 //! part of their names.
 
 mod refused;
+mod written;
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,8 +14,13 @@ use poorwill_tests::pair::{BOUNDS, BUS, Bus, DISK_BUS, NEVER, Pair, Role};
 use poorwill_tests::{Setup, is_chosen, suite};
 use tempfile::TempDir;
 
+use crate::refused::Ending;
+
 /// Limit of each wait.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Time in which a halted machine must stay silent.
+const HALTED: Duration = Duration::from_secs(1);
 
 /// The most starts of OpenSBI for one answer, and the limit of each line.
 const OPENSBI_STARTS: usize = 8;
@@ -203,6 +209,10 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
             Ok(())
         })?;
     }
+    row(written::EXAMPLE, &|| {
+        written::example_starts(qemu, firmware)
+    })?;
+    row(written::ATTACK, &|| written::attack(qemu, firmware, guest))?;
     row("a power failure is no cut", &|| {
         let line = "poorwill: cut: not armed: the machine has domains";
         parts
@@ -212,8 +222,8 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
     row("a start leaves room on the deep stack", &|| {
         parts.uses_little_stack()
     })?;
-    for (name, bus, line) in refused::ROWS {
-        row(name, &|| parts.refuses(bus, line))?;
+    for (name, bus, lines, ending) in refused::ROWS {
+        row(name, &|| parts.refuses(bus, lines, *ending))?;
     }
     Ok(())
 }
@@ -254,15 +264,51 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Starts a machine whose bus the firmware refuses with a line.
-    fn refuses(&self, bus: &Bus, line: &str) -> anyhow::Result<()> {
+    /// Starts a machine whose partition the firmware refuses with these lines.
+    fn refuses(&self, bus: &Bus, lines: &[&str], ending: Ending) -> anyhow::Result<()> {
+        const REFUSED: &str = "poorwill: cannot start: the partition is refused: ";
         let (mut running, _folder) = self.power_on([Role::Attack, Role::WatchDevice], bus)?;
         running.fail_on(&["watching", "FAIL", "panic"]);
-        for text in [&format!("poorwill: partition: {line}"), "cannot start"] {
-            let found = running.wait_for(text, LIMIT);
+        let all = lines
+            .iter()
+            .map(|line| format!("poorwill: partition: {line}"));
+        let last = match ending {
+            Ending::Off => None,
+            Ending::OffAfterResets => Some("poorwill: 5 resets in a row have not helped; stopped"),
+            Ending::Halt => Some("poorwill: the machine has no register for power-off; stopped"),
+        };
+        let last = [REFUSED].into_iter().chain(last).map(str::to_owned);
+        for text in all.chain(last) {
+            let found = running.wait_for(&text, LIMIT);
             found.with_context(|| running.tail(40).join("\n"))?;
         }
-        running.kill()?;
+        match ending {
+            Ending::Halt => running.run_for(HALTED)?,
+            Ending::Off | Ending::OffAfterResets => running.wait_exit(LIMIT)?.check()?,
+        }
+        let console = running.lines();
+        let count = |start| {
+            console
+                .iter()
+                .filter(|line| line.text.starts_with(start))
+                .count()
+        };
+        let starts = count(REFUSED);
+        let expected = if ending == Ending::OffAfterResets {
+            6
+        } else {
+            1
+        };
+        ensure!(
+            starts == expected,
+            "{starts} starts: {:#?}",
+            running.tail(40)
+        );
+        let reasons = count("poorwill: partition: ");
+        ensure!(reasons == lines.len() * expected, "{:#?}", running.tail(40));
+        if ending == Ending::Halt {
+            running.kill()?;
+        }
         Ok(())
     }
 

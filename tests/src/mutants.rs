@@ -38,7 +38,7 @@ fn each_mutant_names_a_trial_that_is_run_often() {
 fn each_row_of_domains_is_there() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| fs::read_to_string(folder.join("domains").join(path)).unwrap();
-    let rows = read("main.rs") + &read("refused.rs");
+    let rows = read("main.rs") + &read("refused.rs") + &read("written.rs");
     let texts = texts();
     let mut named = texts.iter().filter_map(|text| line(text, "domains: "));
     assert!(named.clone().count() > 3);

@@ -32,6 +32,7 @@ const FIXUPS: Fixups<'_> = Fixups {
     log: &[b'l'; 512],
     cut: Some(&[b'c'; 128]),
     domain: None,
+    limits: None,
 };
 
 /// As the firmware gives it.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use poorwill_devicetree::{
-    DomainNode, FunctionRange, Machine, MemoryRegion, Partition, PciWiring, Permissions, open,
+    DomainNode, FunctionRange, Machine, MemoryRegion, NextMode, Partition, PciWiring, Permissions,
+    open,
 };
 use poorwill_domain::check::{Facts, Unfenced, Unseen, findings, unseen};
 use poorwill_domain::pmp::Pmp;
@@ -104,10 +105,7 @@ impl Tree {
     pub(crate) fn read(file: &Path) -> anyhow::Result<Self> {
         let place = || file.display().to_string();
         let blob = std::fs::read(file).with_context(place)?;
-        let partition = Partition::read(&blob).with_context(place)?;
-        let partition = partition
-            .context("the device tree describes no domains; docs/domains.md has the bindings")
-            .with_context(place)?;
+        let partition = partition_of(&blob).with_context(place)?;
         let machine = Machine::read(&blob).with_context(place)?;
         Ok(Tree {
             file: file.to_owned(),
@@ -126,8 +124,8 @@ impl Tree {
         let facts = Facts {
             machine: &self.machine,
             wiring: open(&self.blob).and_then(|tree| PciWiring::first(&tree)),
+            tree: open(&self.blob),
             firmware: &[PhysRange::new(assumed.firmware_at, FIRMWARE_BYTES)],
-            closed: &[],
             pmp,
             sleep_disks: assumed.sleep_disks,
         };
@@ -159,6 +157,24 @@ impl Tree {
     }
 }
 
+/// The partition that a blob describes.
+///
+/// # Errors
+///
+/// There is no partition, or there are reasons against it.
+fn partition_of(blob: &[u8]) -> anyhow::Result<Partition> {
+    let tree = open(blob).context("the device tree is damaged")?;
+    let mut partition = Partition::default();
+    let mut reasons = Vec::new();
+    let is_there = partition.survey(&tree, &mut |error| reasons.push(error.to_string()));
+    ensure!(reasons.is_empty(), "{}", reasons.join("\n"));
+    ensure!(
+        is_there,
+        "the device tree describes no domains; docs/domains.md has the bindings"
+    );
+    Ok(partition)
+}
+
 fn text_of(domain: &DomainNode) -> String {
     let mut text = format!("domain {}\n", domain.name);
     let mut line = |name: &str, value: String| text += &format!("    {name:12} {value}\n");
@@ -173,6 +189,9 @@ fn text_of(domain: &DomainNode) -> String {
     };
     let (start, argument) = (address(domain.next_address), address(domain.next_argument));
     line("next stage", format!("{start}, argument {argument}"));
+    if domain.next_mode == NextMode::User {
+        line("mode", "U".to_owned());
+    }
     line("wake order", domain.wake_order.to_string());
     let rights = [
         (domain.may_suspend, "suspend (the master)"),

@@ -31,6 +31,7 @@ mod machine;
 pub mod park;
 mod persist;
 mod report;
+mod reset_row;
 mod restore;
 pub mod retain;
 mod sealing;
@@ -57,6 +58,7 @@ pub use machine::{
     WarmReset,
 };
 pub use report::{Protection, Report, Startup};
+pub use reset_row::{MAX_RESETS, RESET_ROW_WORDS, ResetRow};
 pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTIONS;
 pub use text::{REPORT_BYTES, ReportText};

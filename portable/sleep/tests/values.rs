@@ -6,8 +6,9 @@ use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workspace
 use poorwill_memory::{EntryPoint, Page};
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
-    Bar, BootAttempt, ColdBoot, Core, ImageUse, Job, Moment, NoWake, Protection, REPORT_BYTES,
-    Report, ReportText, Startup, StateRefusal, WakeReport, WarmResetRecord, Work,
+    Bar, BootAttempt, ColdBoot, Core, ImageUse, Job, MAX_RESETS, Moment, NoWake, Protection,
+    REPORT_BYTES, Report, ReportText, ResetRow, Startup, StateRefusal, WakeReport, WarmResetRecord,
+    Work,
 };
 use poorwill_store::Failure;
 use proptest::prelude::*;
@@ -382,4 +383,30 @@ fn work_has_two_pages_beside_the_workspace() {
     let first = pages.each_ref().map(|page| page.0[0]);
     assert_eq!(first, [1, 2, 3, 3, 3]);
     assert!(Work::take(&mut pages[..1]).is_none());
+}
+
+#[test]
+fn a_row_of_resets_ends() {
+    let mut row = ResetRow::default();
+    for _ in 0..MAX_RESETS {
+        row = row.with_reset(0).expect("a few resets may help");
+        assert_eq!(ResetRow::from_words(row.to_words()), row);
+    }
+    assert_eq!(row.with_reset(599_999), None);
+    // A machine that has worked for a while begins a new row.
+    let next = row.with_reset(600_000).expect("a new row");
+    assert_eq!(Some(next), ResetRow::default().with_reset(0));
+    // Other data, such as memory after a power-on, is no row.
+    for words in [[0, 0], [u64::MAX; 2], [3, 3], [row.to_words()[0], 0]] {
+        assert_eq!(
+            ResetRow::from_words(words),
+            ResetRow::default(),
+            "{words:x?}"
+        );
+    }
+    let [count, check] = row.to_words();
+    assert_eq!(
+        ResetRow::from_words([count - 1, check]),
+        ResetRow::default()
+    );
 }

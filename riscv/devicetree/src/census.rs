@@ -22,7 +22,7 @@ pub const MAX_UARTS: usize = 4;
 pub const MAX_NAMED: usize = 4;
 
 /// Maximum depth of buses. A deeper bus counts as an unknown device.
-const MAX_DEPTH: u8 = 8;
+pub(crate) const MAX_DEPTH: u8 = 8;
 
 /// The memory-mapped devices with state, for power failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// Devices that hold no state of the OS, by `compatible`.
-const STATELESS: [&str; 10] = [
+pub(crate) const STATELESS: [&str; 10] = [
     // A write to it switches the machine off, resets it, or does nothing.
     "sifive,test0",
     "sifive,test1",
@@ -64,7 +64,7 @@ const STATELESS: [&str; 10] = [
 ];
 
 /// Nodes that are not devices, by name without address.
-const NO_DEVICES: [&str; 5] = ["cpus", "chosen", "aliases", "memory", "reserved-memory"];
+pub(crate) const NO_DEVICES: [&str; 5] = ["cpus", "chosen", "aliases", "memory", "reserved-memory"];
 
 impl Census {
     /// Classifies all devices of a machine that is already read.

@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::blob::{edit, open};
 use crate::cells::{Cells, CellsError};
 use crate::hide::hide;
+use crate::limit::{Limits, limit};
 use crate::node::cell;
 use crate::raw::{BEGIN_NODE, END_NODE, NOP, PROPERTY, field, set_word, word};
 use crate::spare_source::SpareSource;
@@ -64,6 +65,8 @@ pub struct Fixups<'a> {
     pub cut: Option<&'a [u8]>,
     /// The name of the OS's domain, on a machine with domains.
     pub domain: Option<&'a str>,
+    /// What the OS has of the machine, if the tree shows more.
+    pub limits: Option<Limits<'a>>,
 }
 
 /// Offsets within the blob of the firmware's property values in `/chosen`.
@@ -95,13 +98,17 @@ const DOMAIN: &str = "poorwill,domain";
 /// - `/chosen/poorwill,boot` has the report, `/chosen/poorwill,log` the log, and
 ///   `/chosen/poorwill,cut` the cut status. `/chosen/poorwill,domain` names the OS's domain.
 /// - Random bytes of the firmware replace a seed from the previous stage.
+/// - [`Limits`] reserve other memory, disable other harts and devices, and remove the description of
+///   domains.
 ///
 /// # Errors
 ///
 /// [`FixupError`]; the blob may then be partly changed.
 pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<Placed, FixupError> {
     let room = buffer.len();
-    insert_nodes(buffer, fixups.firmware)?;
+    let foreign = fixups.limits.map_or(&[][..], |limits| limits.foreign);
+    let reserved = || fixups.firmware.iter().chain(foreign);
+    insert_nodes(buffer, reserved())?;
     if let Some(id) = &fixups.generation_id {
         insert_id(buffer, id)?;
     }
@@ -109,11 +116,14 @@ pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<Placed, FixupErro
     let no_room = FixupError::NoRoom(room);
     let cells = reserved_cells(tree.as_read_only())?;
     describe_reserved(&mut tree, cells).ok_or(no_room)?;
-    for range in fixups.firmware {
+    for range in reserved() {
         let reg = cells.reg(*range)?;
         reserve(&mut tree, *range, &reg).ok_or(no_room)?;
     }
     hide(&mut tree, fixups.flash).ok_or(no_room)?;
+    if let Some(limits) = &fixups.limits {
+        limit(&mut tree, limits).ok_or(no_room)?;
+    }
     set_chosen(&mut tree, fixups).ok_or(no_room)?;
     add_slack(buffer).ok_or(FixupError::Damaged)?;
     placed(buffer).ok_or(FixupError::Damaged)
@@ -261,7 +271,10 @@ fn placed(blob: &[u8]) -> Option<Placed> {
 
 /// Adds the firmware's empty nodes below `/reserved-memory`, and that node and `/chosen` if they
 /// are missing. dtoolkit edits properties in place, but adds nodes only with an allocator.
-fn insert_nodes(buffer: &mut [u8], reserved: &[PhysRange]) -> Result<(), FixupError> {
+fn insert_nodes<'a>(
+    buffer: &mut [u8],
+    reserved: impl Iterator<Item = &'a PhysRange>,
+) -> Result<(), FixupError> {
     edit(buffer).ok_or(FixupError::Damaged)?;
     for wanted in ["chosen", RESERVED_MEMORY] {
         if end_of(buffer, Some(wanted)).is_none() {

@@ -16,7 +16,7 @@ use crate::power_fail::POWER_FAIL;
 /// Maximum bytes of a flash's `reg`: four banks, with addresses and lengths of 64 bits.
 const MAX_REG: usize = 64;
 
-type NodeMut<'a, 'b> = FdtNodeMut<'a, SliceBuffer<'b>>;
+pub(crate) type NodeMut<'a, 'b> = FdtNodeMut<'a, SliceBuffer<'b>>;
 
 enum Change {
     Disable,
@@ -74,7 +74,8 @@ fn hide_below(bus: &mut NodeMut<'_, '_>, vault: &[PhysRange], level: u8) -> Opti
     Some(())
 }
 
-fn disable(node: &mut NodeMut<'_, '_>) -> Option<()> {
+/// Disables the node; `None`: the blob has no room for that.
+pub(crate) fn disable(node: &mut NodeMut<'_, '_>) -> Option<()> {
     // A damaged tree may have the property several times, and readers take the first one.
     while node.remove_property("status") {}
     node.add_property("status", "disabled").ok()?;

@@ -28,10 +28,12 @@ mod identity;
 mod interrupts;
 mod intruder;
 mod isa;
+mod limit;
 mod machine;
 mod memory_controller;
 mod next_tree;
 mod node;
+mod os_controllers;
 mod own_size;
 mod partition;
 mod pci_wiring;
@@ -42,6 +44,7 @@ mod reserved;
 mod salvage;
 mod spare_source;
 mod tokens;
+mod unknown_devices;
 mod visited;
 
 pub use blob::{edit, open};
@@ -63,6 +66,7 @@ pub use interrupts::{
 };
 pub use intruder::Intruder;
 pub use isa::Extensions;
+pub use limit::Limits;
 pub use machine::{
     DescriptionError, MAX_FW_CFGS, MAX_IOMMUS, MAX_MTIMES, MAX_PCI_HOSTS, MAX_VIRTIO, Machine,
 };
@@ -74,10 +78,11 @@ pub use partition::{
     DomainNode, FunctionFault, FunctionRange, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS,
     MAX_FUNCTION_RANGES, MAX_PARTITION_HARTS, MAX_REGION_DEVICES, MAX_REGION_NODES, MAX_REGIONS,
     MAX_SPANS, MemoryRegion, NextMode, Partition, PartitionError, PermissionFault, Permissions,
-    Span,
+    Span, identity_with,
 };
 pub use pci_wiring::{IntxSource, PciWiring};
 pub use placement::{PLACEMENT_RULE, place, range_bytes, tree_place};
 pub use power_fail::{PowerFail, PowerFailError, PowerFailInput};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};
 pub use spare_source::SpareSource;
+pub use unknown_devices::unknown_devices;

@@ -103,7 +103,7 @@ pub struct Machine {
     /// The interrupt controllers.
     pub interrupts: Interrupts,
     /// An unused source of the OS's APLIC domain, which the firmware may raise. It is not looked for
-    /// in a tree that describes domains, as the firmware raises none there.
+    /// in a tree that describes several domains, as the firmware raises none there.
     pub spare_source: Option<SpareSource>,
     /// The power supply's power-fail line. Such a machine has persistent RAM.
     pub power_fail: Option<PowerFail>,
@@ -196,7 +196,8 @@ impl Machine {
         // The search is slow, as the node lies at the end of most trees.
         let chosen = root.child("chosen");
         self.seed = read_seed(chosen);
-        self.has_domains = chosen.is_some_and(partition::is_described);
+        let domains = chosen.map_or(0, partition::described);
+        self.has_domains = domains > 0;
         self.starts_clear = is_any(root, &["riscv-virtio"]);
         let cpus = self.read_cpus(root);
         self.cold_boot_harts = ColdBootHarts::read(root, chosen, &self.harts);
@@ -215,7 +216,7 @@ impl Machine {
             identity::fingerprint(root, &self.harts).ok_or(DescriptionError::TooDeep)?;
         // This walks the whole tree, so it follows the check of the depth.
         intruder::look(root, &self.beyond)?;
-        if !self.has_domains {
+        if domains <= 1 {
             self.spare_source = spare_source::find(root, &self.interrupts);
         }
         if let Some(node) = self.power_fail_node {

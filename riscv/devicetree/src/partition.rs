@@ -3,6 +3,7 @@
 //! A tree without such a description costs a look at the children of `/chosen`, and nothing of
 //! [`Machine`](crate::Machine) grows for it.
 
+mod configs;
 mod cpu;
 mod digest;
 mod error;
@@ -16,8 +17,9 @@ use poorwill_medium::pci::placement::PlacedFunction;
 
 use crate::node::NodeName;
 
-pub(crate) use read::is_described;
+pub(crate) use configs::{CONFIG, described};
 
+pub use digest::identity_with;
 pub use error::{FunctionFault, PartitionError, PermissionFault};
 pub use function::FunctionRange;
 pub use region::{MAX_SPANS, MemoryRegion, Permissions, Span};
@@ -75,7 +77,7 @@ pub struct DomainNode {
     pub regions: ArrayVec<MemoryRegion, MAX_REGIONS>,
     /// Phandles of the devices that its regions name, ascending.
     pub devices: ArrayVec<u32, MAX_REGION_DEVICES>,
-    /// Whether it may put the machine to sleep. This is true of one domain, the master.
+    /// Whether it may put the machine to sleep. This is true of at most one domain, the master.
     pub may_suspend: bool,
     /// Whether it may reset the machine, or switch it off.
     pub may_reset: bool,
@@ -87,12 +89,14 @@ pub struct DomainNode {
     pub ranges: ArrayVec<FunctionRange, MAX_FUNCTION_RANGES>,
 }
 
-/// Privilege mode of a next stage. Poorwill starts none in U-mode.
+/// Privilege mode of a next stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NextMode {
     /// S-mode.
     #[default]
     Supervisor,
+    /// U-mode: a program without an OS, which can make no SBI call.
+    User,
 }
 
 impl Partition {
@@ -103,7 +107,17 @@ impl Partition {
         domains.find(|domain| domain.harts.binary_search(&hart).is_ok())
     }
 
-    /// The domain that puts the machine to sleep.
+    /// The domain of a machine that need not be fenced: it is the only one. With PCI functions it is
+    /// treated as one of several, since machine mode places them.
+    #[must_use]
+    pub fn lone(&self) -> Option<&DomainNode> {
+        match &self.domains[..] {
+            [only] if only.functions.is_empty() => Some(only),
+            _ => None,
+        }
+    }
+
+    /// The domain that puts the machine to sleep; `None`: no domain may.
     #[must_use]
     pub fn master(&self) -> Option<&DomainNode> {
         self.domains.iter().find(|domain| domain.may_suspend)

@@ -7,8 +7,8 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
     Cache, ColdBootError, ColdBootHarts, DataCaches, DescriptionError, FixupError, Fixups,
-    GenerationId, Machine, Plic, PowerFail, PowerFailError, PowerFailInput, SLACK, SpareSource,
-    TwoImsics, VaultPlace, fixup, open,
+    GenerationId, Limits, Machine, Plic, PowerFail, PowerFailError, PowerFailInput, SLACK,
+    SpareSource, TwoImsics, VaultPlace, fixup, open, unknown_devices,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -64,6 +64,7 @@ const FIXUPS: Fixups<'_> = Fixups {
     log: &[b'l'; 512],
     cut: Some(&[b'c'; 128]),
     domain: None,
+    limits: None,
 };
 
 #[test]
@@ -1716,5 +1717,98 @@ proptest! {
         // The words may make another tree as well as a damaged one.
         machine.survey_or_salvage(&mut blob).ok();
         prop_assert!(first < told || machine.console.is_some());
+    }
+}
+
+/// A domain's tree has its part of the machine.
+#[test]
+fn the_tree_is_limited_to_the_domain() {
+    let source = source("virt-aia.dts")
+        + "/ { chosen { opensbi-domains { compatible = \"opensbi,domain,config\"; }; };
+        cpus { cpu@0 { opensbi-domain = <0x99>; }; cpu@1 { opensbi-domain = <0x98>; }; };
+        soc { i2c@10030000 { compatible = \"strange\"; reg = <0 0x10030000 0 0x1000>;
+            #address-cells = <1>; #size-cells = <0>; eeprom@50 { compatible = \"e\"; reg = <0x50>; }; }; }; };";
+    let blob = force(&source);
+    let mut buffer = blob.clone();
+    buffer.resize(blob.len() + 8192, 0);
+    let foreign = [PhysRange::new(0x8400_0000, 0x10_0000)];
+    let [low, high] = [
+        PhysRange::new(0, 0x1000_0000),
+        PhysRange::new(0x1001_0000, 0x7000_0000),
+    ];
+    let limits = Some(Limits {
+        harts: &[1],
+        devices: &[&[low], &[high]],
+        foreign: &foreign,
+    });
+    fixup(&mut buffer, &Fixups { limits, ..FIXUPS }).unwrap();
+    let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+    let tree = open(&buffer[..total]).unwrap();
+    let is_on = |path: &str| {
+        let node = tree.find_node(path).expect(path);
+        node.property("status")
+            .is_none_or(|status| status.value() == b"okay\0")
+    };
+    assert!(!is_on("/cpus/cpu@0") && is_on("/cpus/cpu@1"));
+    for path in ["/soc/serial@10000000", "/soc/virtio_mmio@10001000"] {
+        assert!(!is_on(path), "{path}");
+    }
+    for path in [
+        "/soc/test@100000",
+        "/soc/pci@30000000",
+        "/soc",
+        "/memory@80000000",
+        "/soc/i2c@10030000",
+        "/soc/i2c@10030000/eeprom@50",
+    ] {
+        assert!(is_on(path), "{path}");
+    }
+    assert!(tree.find_node("/chosen/opensbi-domains").is_none());
+    for cpu in ["/cpus/cpu@0", "/cpus/cpu@1"] {
+        assert!(
+            tree.find_node(cpu)
+                .unwrap()
+                .property("opensbi-domain")
+                .is_none()
+        );
+    }
+    let reserved = tree
+        .find_node("/reserved-memory/poorwill@84000000")
+        .unwrap();
+    assert!(reserved.property("no-map").is_some());
+    let reserved = tree.find_node("/reserved-memory").unwrap();
+    assert_eq!(reserved.children().count(), FIXUPS.firmware.len() + 1);
+}
+
+#[test]
+fn unknown_devices_are_named() {
+    let source = source("virt-aia.dts")
+        + "/ { soc { dma@3000000 { compatible = \"strange\"; reg = <0 0x3000000 0 0x1000>, <0 0x3004000 0 0x100>; };
+        off@3008000 { compatible = \"strange\"; reg = <0 0x3008000 0 0x1000>; status = \"disabled\"; };
+        bus@5000000 { compatible = \"simple-bus\"; ranges; #address-cells = <2>; #size-cells = <2>;
+            in@5000000 { compatible = \"strange\"; reg = <0 0x5000000 0 0x1000>; }; }; }; };";
+    let named = |source: &str| {
+        let blob = force(source);
+        let mut all = Vec::new();
+        unknown_devices(&open(&blob).unwrap(), &mut |name, range| {
+            all.push(format!("{name} {:#x}", range.start));
+        });
+        all
+    };
+    assert_eq!(
+        named(&source),
+        [
+            "dma@3000000 0x3000000",
+            "dma@3000000 0x3004000",
+            "in@5000000 0x5000000"
+        ]
+    );
+    for known in [
+        "virt-aia.dts",
+        "virt-plic.dts",
+        "virt-aclint-imsic.dts",
+        "virt-sockets.dts",
+    ] {
+        assert_eq!(named(&self::source(known)), [""; 0], "{known}");
     }
 }

@@ -215,7 +215,7 @@ fn what_a_tree_leaves_out_has_a_default() {
 }
 
 /// Parts of the machine's tree, their replacements, and the refusals.
-const REFUSED: [(&str, &str, &str); 37] = [
+const REFUSED: [(&str, &str, &str); 34] = [
     (
         "<&critical_ram 0x3f>",
         "<&critical_ram 0x7f>",
@@ -267,21 +267,15 @@ const REFUSED: [(&str, &str, &str); 37] = [
         "domains critical and linux have `system-suspend-allowed`",
     ),
     (
-        "system-suspend-allowed;",
-        "",
-        "no domain has `system-suspend-allowed`",
-    ),
-    (
         "next-mode = <1>",
-        "next-mode = <0>",
-        "domain linux: `next-mode` is 0",
+        "next-mode = <3>",
+        "domain linux: `next-mode` is 3; use 1, S-mode, or 0, U-mode",
     ),
     (
         "next-mode = <1>",
         "next-mode = <1 1>",
         "linux: `next-mode` has a wrong length",
     ),
-    ("opensbi-domain = <&critical>;", "", "hart 2 has no domain"),
     (
         "opensbi-domain = <&critical>",
         "opensbi-domain = <0x999>",
@@ -302,11 +296,6 @@ const REFUSED: [(&str, &str, &str); 37] = [
         "boot-hart = <&cpu2>",
         "boot-hart = <0x999>",
         "critical: `boot-hart` names phandle 0x999",
-    ),
-    (
-        "boot-hart = <&cpu2>;",
-        "",
-        "domain critical has no `boot-hart`",
     ),
     (
         "boot-hart = <&cpu0>",
@@ -403,13 +392,109 @@ fn refused_partitions_are_named() {
     }
 }
 
+/// OpenSBI starts such a machine as one without a partition.
 #[test]
-fn a_partition_without_domains_or_harts_is_refused() {
-    let empty = "/dts-v1/; / { chosen { d { compatible = \"opensbi,domain,config\"; }; }; };";
-    assert_eq!(read(empty), Err(PartitionError::NoDomain));
+fn a_description_without_domains_describes_none() {
+    let region = "m: m { compatible = \"opensbi,domain,memregion\"; base = <0 0>; order = <64>; };";
+    for inside in ["", region, "other { };"] {
+        let empty = format!(
+            "/dts-v1/; / {{ chosen {{ d {{ compatible = \"opensbi,domain,config\"; {inside} }}; }}; }};"
+        );
+        assert_eq!(read(&empty), Ok(None), "{inside}");
+    }
+    let source = include_str!("machines/virt-aia.dts");
+    let empty = "/ { chosen { d { compatible = \"opensbi,domain,config\"; }; }; };";
+    let [without, with] = [source.to_owned(), source.to_owned() + empty].map(|source| {
+        let machine = Machine::read(&compile(&source)).expect("a machine");
+        assert!(!machine.has_domains);
+        machine
+    });
+    assert!(without.spare_source.is_some());
+    assert_eq!(without.spare_source, with.spare_source);
+}
+
+#[test]
+fn a_domain_without_harts_is_refused() {
     let idle = "idle { compatible = \"opensbi,domain,instance\"; poorwill,wake-order = <9>; };";
     let idle = changed("linux: linux {", &format!("{idle} linux: linux {{"));
     assert_eq!(read(&idle), Err(PartitionError::NoHarts(name("idle"))));
+}
+
+/// All reasons are named at once, not the first one alone.
+#[test]
+fn each_reason_is_named() {
+    let source = changed("<&critical_ram 0x3f>", "<&critical_ram 0x7f>, <0x999 0>")
+        .replace("next-mode = <1>", "next-mode = <3>")
+        .replace(
+            "possible-harts = <&cpu2>, <&cpu3>",
+            "possible-harts = <0x998>",
+        )
+        .replace("wake-order = <1>", "wake-order = <2>")
+        .replace("boot-hart = <&cpu0>", "boot-hart = <&cpu3>");
+    let blob = compile(&source);
+    let mut all = Vec::new();
+    let mut partition = Partition::default();
+    let tree = open(&blob).unwrap();
+    assert!(partition.survey(&tree, &mut |error| all.push(error.to_string())));
+    let starts = [
+        "domains linux and critical have wake order 2",
+        "domain linux: `next-mode` is 3",
+        "domain critical: `next-mode` is 3",
+        "critical: `possible-harts` names phandle 0x998",
+        "domain critical has hart 2",
+        "domain critical has hart 3",
+        "domain critical: permissions 0x7f",
+        "critical: `regions` names phandle 0x999",
+        "domain linux: boot hart 3 is not one of its harts",
+    ];
+    for start in starts {
+        assert!(
+            all.iter().any(|one| one.starts_with(start)),
+            "{start}: {all:#?}"
+        );
+    }
+    assert_eq!(all.len(), starts.len(), "{all:#?}");
+    assert_eq!(read(&source).unwrap_err().to_string(), all[0]);
+}
+
+/// OpenSBI's binding has no order of waking: the master is first, then the names count.
+#[test]
+fn domains_without_wake_orders_get_theirs() {
+    let unordered =
+        changed("poorwill,wake-order = <1>;", "").replace("poorwill,wake-order = <2>;", "");
+    let order = |source: &str| {
+        let domains = partition(source).domains;
+        let all = domains
+            .iter()
+            .map(|domain| (domain.name.to_string(), domain.wake_order));
+        all.collect::<Vec<_>>()
+    };
+    let of = |name: &str, order| (name.to_owned(), order);
+    assert_eq!(order(&unordered), [of("critical", 0), of("linux", 1)]);
+    let without_master = unordered.replace("system-suspend-allowed;", "");
+    assert_eq!(order(&without_master), [of("critical", 0), of("linux", 1)]);
+    assert_eq!(partition(&without_master).master(), None);
+    let other = unordered.replace("linux: linux {", "linux: a-linux {");
+    assert_eq!(order(&other), [of("critical", 0), of("a-linux", 1)]);
+}
+
+#[test]
+fn harts_and_boot_harts_have_defaults() {
+    // A hart without a domain is no domain's; here it was the boot hart.
+    let without = changed("opensbi-domain = <&critical>;", "");
+    assert!(read(&without).is_err());
+    let without = partition(&without.replace("boot-hart = <&cpu2>;", ""));
+    assert_eq!(
+        (
+            without.domain_of(2),
+            without.domain_of(3).unwrap().boot_hart
+        ),
+        (None, 3)
+    );
+    let first = partition(&changed("boot-hart = <&cpu2>;", ""));
+    assert_eq!(first.domain_of(2).unwrap().boot_hart, 2);
+    let user = partition(&changed("next-mode = <1>", "next-mode = <0>"));
+    assert_eq!(user.domain_of(0).unwrap().next_mode, NextMode::User);
 }
 
 #[test]

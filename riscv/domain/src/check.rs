@@ -11,29 +11,31 @@ mod map;
 mod plan;
 mod unfenced;
 
-use poorwill_devicetree::{DomainNode, Machine, Partition, PciWiring};
+use core::borrow::Borrow;
+
+use poorwill_devicetree::{DomainNode, Fdt, Machine, Partition, PciWiring};
 use poorwill_medium::pci::Function;
 use poorwill_memory::PhysRange;
 
+use crate::kept::KeptRanges;
 use crate::pmp::Pmp;
 
 pub use intx::{IntxLine, intx_line};
 pub(crate) use plan::Grant;
 pub use plan::entries_of;
-pub use unfenced::{Kept, Unfenced, Unseen};
+pub use unfenced::{Unfenced, Unseen};
 
 /// The facts about a machine that decide whether its domains can be fenced.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The machine, from the same tree as the partition.
     pub machine: &'a Machine,
+    /// That tree, for devices of unknown kinds; `None`: they are not looked for.
+    pub tree: Option<Fdt<'a>>,
     /// Connections of the PCI functions, from the same tree; `None` without a host bridge.
     pub wiring: Option<PciWiring<'a>>,
-    /// Memory of the firmware that no domain's regions may open.
+    /// Memory of the firmware. It is closed to each domain, and takes PMP entries.
     pub firmware: &'a [PhysRange],
-    /// Addresses within a domain's regions that its PMP plan closes, for example the firmware's
-    /// second range. They take entries.
-    pub closed: &'a [PhysRange],
     /// The PMP of each hart that runs a domain; `None`: not known yet.
     pub pmp: Option<Pmp>,
     /// The NVMe controllers with a sleep area; `None`: not known yet.
@@ -54,21 +56,42 @@ pub fn check(partition: &Partition, facts: &Facts<'_>) -> Result<(), Unfenced> {
 }
 
 /// Calls `tell` for each reason why domains cannot be fenced from each other.
+///
+/// A [lone domain](Partition::lone) is fenced from machine mode alone, so only its permissions and
+/// its PMP plan count.
 pub fn findings(partition: &Partition, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
-    map::overlaps(partition, tell);
-    map::kept(partition, facts, tell);
-    controllers::look(partition, facts.machine, tell);
-    dma::look(partition, facts, tell);
-    intx::shared_sources(partition, facts, tell);
+    let kept = match KeptRanges::new(partition, facts.machine, facts.firmware) {
+        Ok(kept) => kept,
+        Err(error) => return tell(Unfenced::TooManyKept(error)),
+    };
+    if partition.lone().is_none() {
+        let scene = Scene {
+            partition,
+            facts,
+            kept: &kept,
+        };
+        map::overlaps(&scene, tell);
+        controllers::look(&scene, tell);
+        dma::look(&scene, tell);
+        intx::shared_sources(partition, facts, tell);
+    }
     plan::permissions(partition, tell);
     if let Some(pmp) = facts.pmp {
-        plan::look(partition, facts.closed, pmp, tell);
+        plan::look(partition, &kept, pmp, tell);
     }
+}
+
+/// The domains on their machine.
+struct Scene<'a> {
+    partition: &'a Partition,
+    facts: &'a Facts<'a>,
+    kept: &'a KeptRanges,
 }
 
 /// The facts that decide, too, but that only the bus or the caller shows.
 pub fn unseen(partition: &Partition, facts: &Facts<'_>) -> impl Iterator<Item = Unseen> {
     let has_functions = (partition.domains.iter()).any(|domain| !domain.functions.is_empty());
+    let is_fenced = partition.lone().is_none();
     let on_the_bus = [
         Unseen::RootPorts,
         Unseen::VirtioPlatform,
@@ -76,23 +99,25 @@ pub fn unseen(partition: &Partition, facts: &Facts<'_>) -> impl Iterator<Item = 
     ];
     let on_the_bus = on_the_bus.into_iter().filter(move |_| has_functions);
     let pmp = facts.pmp.is_none().then_some(Unseen::Pmp);
-    let disks = facts.sleep_disks.is_none().then_some(Unseen::SleepDisks);
+    let disks = facts.sleep_disks.is_none() && is_fenced;
+    let disks = disks.then_some(Unseen::SleepDisks);
     let bridges = dma::has_open_bridge(partition).then_some(Unseen::BehindBridges);
     on_the_bus.chain(bridges).chain(pmp).chain(disks)
 }
 
 /// The pairs of domains, each pair once.
-fn pairs(partition: &Partition) -> impl Iterator<Item = (&DomainNode, &DomainNode)> {
-    let domains = &partition.domains;
+fn pairs<D: Borrow<DomainNode>>(domains: &[D]) -> impl Iterator<Item = (&DomainNode, &DomainNode)> {
     (domains.iter().enumerate()).flat_map(move |(place, domain)| {
         let others = domains.iter().skip(place + 1);
-        others.map(move |other| (domain, other))
+        others.map(move |other| (domain.borrow(), other.borrow()))
     })
 }
 
 /// The pairs of a domain and another one, in both orders.
-fn ordered_pairs(partition: &Partition) -> impl Iterator<Item = (&DomainNode, &DomainNode)> {
-    pairs(partition).flat_map(|(one, other)| [(one, other), (other, one)])
+fn ordered_pairs<D: Borrow<DomainNode>>(
+    domains: &[D],
+) -> impl Iterator<Item = (&DomainNode, &DomainNode)> {
+    pairs(domains).flat_map(|(one, other)| [(one, other), (other, one)])
 }
 
 /// Returns whether a PCI function belongs to the domain: by its entry, or below one of its bridges.

@@ -6,7 +6,7 @@ use crate::harts::HartSelection;
 
 /// Bytes of the shortest instruction, and its alignment: harts that run an OS have compressed
 /// instructions (IALIGN is 16).
-const INSTRUCTION_BYTES: u64 = 2;
+pub(crate) const INSTRUCTION_BYTES: u64 = 2;
 
 /// Why a domain's call is refused: an argument names something that the domain does not own.
 #[expect(missing_docs, reason = "the messages say it")]

@@ -4,7 +4,11 @@ use poorwill_memory::{MemoryMap, PhysRange};
 use crate::harts::HartSet;
 
 /// Maximum number of ranges of devices in a domain.
-pub const MAX_DEVICES: usize = 32;
+pub const MAX_DEVICES: usize = 48;
+
+/// Maximum number of ranges of memory that the machine's device tree shows to a domain, but that
+/// are not in its regions.
+pub const MAX_FOREIGN: usize = 16;
 
 /// Maximum number of ranges of flash in a domain.
 pub const MAX_FLASH: usize = 8;
@@ -23,6 +27,9 @@ pub struct Domain {
     pub devices: ArrayVec<PhysRange, MAX_DEVICES>,
     /// Registers of its devices: not executable, unlike `devices`.
     pub registers: ArrayVec<PhysRange, MAX_DEVICES>,
+    /// Memory outside its regions, if its device tree is the machine's: the tree shows more than
+    /// the domain has. `None`: the tree is its own, or it has the whole machine.
+    pub foreign: Option<ArrayVec<PhysRange, MAX_FOREIGN>>,
     /// The program that starts first.
     pub next_stage: NextStage,
     /// Requests that it may make.

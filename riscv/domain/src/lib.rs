@@ -23,6 +23,7 @@ mod domain;
 mod fence_range;
 mod fw_dynamic;
 mod harts;
+mod kept;
 mod linux_image;
 mod partition;
 pub mod pmp;
@@ -30,10 +31,13 @@ mod state;
 mod sync;
 
 pub use claims::{ClaimError, ClaimedBytes, CodeAddress};
-pub use domain::{Domain, MAX_DEVICES, MAX_FLASH, NextStage, Request, Rights, StageTree};
+pub use domain::{
+    Domain, MAX_DEVICES, MAX_FLASH, MAX_FOREIGN, NextStage, Request, Rights, StageTree,
+};
 pub use fence_range::{FencePages, FenceRange, MANY_PAGES};
 pub use fw_dynamic::{FwDynamic, FwDynamicError, TREE_GROWTH};
 pub use harts::{HartSelection, HartSet, HartSetError, MAX_DOMAIN_HARTS};
+pub use kept::KeptRanges;
 pub use linux_image::LinuxImage;
-pub use partition::{DomainError, LoadedStage, memory_of};
+pub use partition::{DomainError, LoadedStage, Surroundings, has_everything, memory_of};
 pub use state::{DomainCell, DomainState, WrongDomainState, sleep_all};

@@ -16,10 +16,18 @@ mod plan;
 mod ranges;
 mod registers;
 
+use poorwill_memory::PhysRange;
+
 pub use entry::{Access, Entry, MAX_ENTRIES, PHYSICAL_ADDRESS_BITS};
 pub use plan::{PlanError, PmpPlan, Wanted};
 pub use ranges::{MAX_PLANNED, TooManyRanges};
 pub use registers::{Lost, PmpRegisters};
+
+/// The physical addresses of a range; `None` without such addresses.
+pub(crate) fn physical(range: PhysRange) -> Option<PhysRange> {
+    let end = range.end.min(entry::ALL_ADDRESSES.end);
+    (range.start < end).then_some(PhysRange { end, ..range })
+}
 
 /// The PMP of a hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

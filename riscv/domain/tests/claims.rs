@@ -51,6 +51,7 @@ fn domain(ids: impl IntoIterator<Item = u64>) -> Domain {
         .into_iter()
         .collect(),
         registers: <_>::default(),
+        foreign: None,
         next_stage: NextStage {
             address: 0x8020_0000,
             argument: 0,

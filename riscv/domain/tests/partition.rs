@@ -2,7 +2,8 @@
 
 use poorwill_devicetree::{DomainNode, Machine, NodeName, Partition, SLACK};
 use poorwill_domain::{
-    ClaimError, Domain, DomainError, FwDynamic, LoadedStage, TREE_GROWTH, memory_of,
+    ClaimError, Domain, DomainError, FwDynamic, KeptRanges, LoadedStage, Surroundings, TREE_GROWTH,
+    memory_of,
 };
 use poorwill_memory::{MemoryMapError, PhysRange};
 
@@ -52,6 +53,25 @@ fn stage(node: &DomainNode, machine: &Machine) -> LoadedStage {
     LoadedStage::find(node, &PREVIOUS, &machine.memory, load)
 }
 
+/// The domain of a node, without `holes` in memory. `reserved` is in use.
+fn made(
+    (machine, partition): &(Machine, Partition),
+    of: &str,
+    holes: &[PhysRange],
+    reserved: &[PhysRange],
+) -> Result<Domain, DomainError> {
+    let kept = KeptRanges::new(partition, machine, holes).unwrap();
+    let node = domain(partition, of);
+    let around = Surroundings {
+        memory: &machine.memory,
+        holes,
+        kept: &kept,
+        reserved,
+        tree: PREVIOUS.tree.start,
+    };
+    Domain::of_node(node, &stage(node, machine), &around)
+}
+
 #[test]
 fn a_next_stage_is_found_as_its_node_says() {
     let (machine, partition) = read(MACHINE);
@@ -92,8 +112,7 @@ fn a_domain_has_what_its_regions_open_and_no_more() {
         }]
     );
     let second = PhysRange::new(0xb000_0000, 2 * MIB);
-    let stage = stage(node, &machine);
-    let linux = Domain::of_node(node, &memory, &[second], &stage, &[]).unwrap();
+    let linux = made(&(machine, partition), "linux", &[second], &[]).unwrap();
     assert_eq!(
         linux.memory.ranges(),
         [
@@ -131,12 +150,8 @@ fn a_domain_has_what_its_regions_open_and_no_more() {
 
 #[test]
 fn a_tree_moves_from_what_is_in_use() {
-    let (machine, partition) = read(MACHINE);
-    let node = domain(&partition, "linux");
-    let memory = memory_of(node, &machine.memory).unwrap();
-    let stage = stage(node, &machine);
     let disk = PhysRange::new(0x87f0_2000, 16 * MIB);
-    let linux = Domain::of_node(node, &memory, &[], &stage, &[disk]).unwrap();
+    let linux = made(&read(MACHINE), "linux", &[], &[disk]).unwrap();
     let tree = linux.next_stage.tree.unwrap();
     let place = tree.handed_on.unwrap();
     assert!(!place.overlaps(&disk) && !place.overlaps(&tree.blob));
@@ -147,11 +162,7 @@ fn a_tree_moves_from_what_is_in_use() {
 fn what_no_domain_can_have_is_refused_by_name() {
     let refused = |from: &str, to: &str, of: &str| {
         assert!(MACHINE.contains(from), "{from}");
-        let (machine, partition) = read(&MACHINE.replace(from, to));
-        let node = domain(&partition, of);
-        let made = memory_of(node, &machine.memory)
-            .and_then(|memory| Domain::of_node(node, &memory, &[], &stage(node, &machine), &[]));
-        made.unwrap_err()
+        made(&read(&MACHINE.replace(from, to)), of, &[], &[]).unwrap_err()
     };
     let critical = name("critical");
     assert_eq!(

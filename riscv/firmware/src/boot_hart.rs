@@ -1,16 +1,14 @@
 //! Chooses the hart that boots the machine, and the hart that the next stage starts on.
 //!
-//! The first hart to arrive boots the machine, if it can run the OS and the tree's
+//! The first hart to arrive boots the machine, if it can run the OS, has a domain, and the tree's
 //! `cold-boot-harts` allow it. The next stage starts on the hart that the previous stage prefers, if
 //! the same is true of that hart and it has arrived.
 
 use poorwill_arch::Time;
 use poorwill_arch::ipi::Ipi;
-use poorwill_devicetree::{MAX_HARTS, Machine};
+use poorwill_devicetree::Machine;
 use poorwill_domain::FwDynamic;
 use poorwill_hart::IpiDevice;
-
-use arrayvec::ArrayVec;
 
 use crate::entry::offer;
 use crate::hart::{self, Hart};
@@ -25,8 +23,8 @@ const PATIENCE_NS: u64 = 250_000_000;
 /// Number of offers to each hart before the start fails. With them a late hart has 5 s.
 const ROUNDS: u32 = 20;
 
-/// Lets a hart that may boot the machine do so, since `own` may not. This hart then waits like all
-/// others. Returns if no such hart takes the start.
+/// Lets one of the harts `usable` boot the machine, since `own` may not. This hart then waits as if
+/// it had arrived later. Returns if no hart takes the start.
 ///
 /// # Safety
 ///
@@ -34,22 +32,20 @@ const ROUNDS: u32 = 20;
 pub(crate) unsafe fn hand_over(
     own: u64,
     machine: &Machine,
+    usable: &[u64],
     stage: &FwDynamic,
-    tree: usize,
-    information: usize,
+    [tree, information]: [usize; 2],
 ) {
     // SAFETY: by the caller's contract.
     let time = unsafe { Time::new(machine) };
-    let ids = machine.harts.iter().map(|hart| hart.id);
-    let can_run = ids.clone().any(|id| id == own);
-    let usable = ids.filter(|id| *id != own && machine.cold_boot_harts.contain(*id));
-    let usable: ArrayVec<u64, MAX_HARTS> = usable.collect();
-    match can_run {
-        true => say!("hart {own} is not one of `cold-boot-harts`; another one boots"),
-        false => say!("hart {own} cannot run an OS, by the device tree; another one boots"),
-    }
+    let reason = match machine.harts.iter().any(|hart| hart.id == own) {
+        false => "cannot run an OS, by the device tree",
+        true if machine.cold_boot_harts.contain(own) => "has no domain",
+        true => "is not one of `cold-boot-harts`",
+    };
+    say!("hart {own} {reason}; another one boots");
     for _ in 0..ROUNDS {
-        for id in stage.boot_order(&usable) {
+        for id in stage.boot_order(usable) {
             let mut harts = machine.harts.iter();
             let Some(hart) = harts.find(|hart| hart.id == id) else {
                 continue;

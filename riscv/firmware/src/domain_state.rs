@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
 use crate::platform::dma;
-use crate::platform::domain::LiveDomain;
+use crate::platform::domain::{self, LiveDomain};
 
 /// Proof that no hart runs the domain's OS or is about to. It allows the use of the domain's
 /// memory.
@@ -124,7 +124,7 @@ pub(crate) fn end(own: ThisHart, reason: impl Display) -> ! {
 pub(crate) fn end_if_last(own: ThisHart) {
     let domain = own.domain();
     let others_stop = || harts(domain).all(|hart| !hart.state().may_call());
-    if domain.name.is_empty() {
+    if !domain::is_partitioned() {
         return;
     }
     // Another hart that stops may look at the same time.

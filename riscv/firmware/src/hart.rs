@@ -9,7 +9,7 @@ use poorwill_arch::ipi::{self, Ipi};
 use poorwill_arch::{
     HartTimer, OsContext, csr, hart_timer, set_thread_pointer, thread_pointer, wait_for_interrupt,
 };
-use poorwill_devicetree::{self as devicetree, MAX_HARTS};
+use poorwill_devicetree::{self as devicetree, MAX_HARTS, Machine};
 use poorwill_hart::interrupt;
 use poorwill_hart::{
     Environment, HsmCell, HsmState, IpiDevice, Kept, LocalHsm, Mailbox, NotStarted, Request, Task,
@@ -39,12 +39,14 @@ static HARTS: Once<ArrayVec<Hart, MAX_HARTS>> = Once::new();
 ///
 /// # Safety
 ///
-/// They are the harts of this machine that can run the OS, and each has a domain.
-pub(crate) unsafe fn start(described: &[devicetree::Hart]) {
+/// `machine` describes this machine, and its domains are set up.
+pub(crate) unsafe fn start(machine: &Machine) {
     HARTS.call_once(|| {
-        let harts = described.iter().map(|description| Hart {
+        let harts = machine.harts.iter();
+        let harts = harts.filter_map(|hart| Some((hart, domain::of(hart.id)?)));
+        let harts = harts.map(|(description, domain)| Hart {
             description: *description,
-            domain: domain::of(description.id),
+            domain,
             hsm: HsmCell::new(),
             mailbox: Mailbox::new(),
             // SAFETY: passed on to the caller.
@@ -57,7 +59,7 @@ pub(crate) unsafe fn start(described: &[devicetree::Hart]) {
     });
 }
 
-/// All harts that can run the OS.
+/// All harts that can run an OS, and have a domain.
 pub(crate) fn all() -> &'static [Hart] {
     // The list is empty before the start.
     HARTS.get().map_or(&[], |harts| harts)
@@ -199,6 +201,7 @@ impl ThisHart {
             access_faults: pmp::is_there()
                 && self.domain.has_console
                 && !platform().mediated.is_empty(),
+            external_interrupts: !self.domain.takes_interrupts,
         };
         let environment = Environment::of(&self.description.extensions, kept);
         let trap_entry = entry::trap_entry as *const () as u64;
@@ -241,7 +244,7 @@ impl ThisHart {
     /// The OS may execute at the address.
     pub(crate) unsafe fn enter(self, point: EntryPoint) -> ! {
         // SAFETY: by the caller's contract.
-        unsafe { entry::enter(point, self.stack_top()) }
+        unsafe { entry::enter(point, self.domain.mode_at_start(), self.stack_top()) }
     }
 
     /// Takes the power-fail line's interrupt, clears the IPI and serves the requests. Callers that

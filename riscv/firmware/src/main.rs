@@ -29,10 +29,12 @@ mod stopped;
 mod trap;
 mod workers;
 
+use arrayvec::ArrayVec;
 use poorwill_arch::{interruptible, irqs_off};
-use poorwill_devicetree::{self as devicetree, DescriptionError, Machine};
+use poorwill_devicetree::{self as devicetree, DescriptionError, MAX_DOMAINS, Machine};
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
+use poorwill_memory::EntryPoint;
 use poorwill_sleep::ColdBoot;
 use poorwill_sleep::cut::NoGo;
 use thiserror::Error;
@@ -66,6 +68,21 @@ enum BootError {
     Start(#[from] WrongState),
 }
 
+impl BootError {
+    /// Returns whether a reset may help. The others come from what earlier stages left, which is the
+    /// same after a reset.
+    fn may_pass(self) -> bool {
+        match self {
+            BootError::Platform(error) => error.may_pass(),
+            BootError::NotArrived(_)
+            | BootError::NoBootHart(_)
+            | BootError::NotStopped(_)
+            | BootError::Start(_) => true,
+            BootError::FwDynamic(_) | BootError::NextStage(_) | BootError::Description(_) => false,
+        }
+    }
+}
+
 /// Entry point from entry.S for the first hart to arrive.
 #[unsafe(no_mangle)]
 extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
@@ -73,7 +90,10 @@ extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
         Ok(never) => match never {},
         Err(error) => {
             say!("cannot start: {error}");
-            power::fatal()
+            match error.may_pass() {
+                true => power::fatal(),
+                false => power::stop(),
+            }
         }
     }
 }
@@ -102,7 +122,7 @@ fn boot(
         Err(NoGo::Cold(reason)) => reason,
         Err(NoGo::Reset(reason)) => {
             say!("cut: {reason}; reset");
-            power::fatal()
+            power::restart()
         }
     };
     let reason = sleep::wake(began, &stopped, no_cut);
@@ -126,9 +146,18 @@ fn start_domains(own: ThisHart) -> Result<core::convert::Infallible, BootError> 
     let reason = ColdBoot::Domains;
     say!("cold boot: {reason}");
     cut::arm_again();
-    for domain in domain::all() {
+    // All or none of them start, so all are prepared first.
+    let mut entries = ArrayVec::<Option<EntryPoint>, MAX_DOMAINS>::new();
+    entries.extend(domain::all().map(|_| None));
+    // Domains may have copies of one tree. The one that has it in place changes it.
+    let copies = domain::all().filter(|domain| domain.copies_tree());
+    for domain in copies.chain(domain::all().filter(|domain| !domain.copies_tree())) {
         // SAFETY: the machine boots cold, and no tree was read since the start.
         let entry = early(|| unsafe { next_stage::prepare(platform(), domain, reason, false) })?;
+        entries[domain.index] = Some(entry);
+    }
+    for (domain, entry) in domain::all().zip(entries) {
+        let entry = entry.expect("each domain is prepared");
         let first = early(|| boot_hart::of_domain(domain));
         let first = first.ok_or(BootError::NotArrived(domain.boot_hart))?;
         say!("domain {}: starts on hart {}", domain.name, first.id());
@@ -165,17 +194,16 @@ fn start(
         say!("{error}");
     }
     let next = FwDynamic::read(blob, information as u64, load)?;
-    let next = next.among(|hart| machine.cold_boot_harts.contain(hart));
+    let mut next = next.among(|hart| machine.cold_boot_harts.contain(hart));
     let is_open = "the machine's survey has opened the tree";
     let domains = (machine.has_domains).then(|| devicetree::open(blob_bytes).expect(is_open));
-    let may_boot = platform::may_boot(hart_id, domains.as_ref()).map_err(PlatformError::from)?;
-    let may_boot = may_boot && machine.cold_boot_harts.contain(hart_id);
-    let place = machine.harts.iter().position(|hart| hart.id == hart_id);
-    let Some(place) = place.filter(|_| may_boot) else {
+    let described = early(|| platform::describe(domains, &machine, &mut next, load));
+    let (domains, usable) = described.map_err(PlatformError::from)?;
+    if !usable.contains(&hart_id) {
         // SAFETY: the tree describes this machine, on which this hart is alone.
-        unsafe { boot_hart::hand_over(hart_id, &machine, &next, tree, information) };
+        unsafe { boot_hart::hand_over(hart_id, &machine, &usable, &next, [tree, information]) };
         return Err(BootError::NoBootHart(hart_id));
-    };
+    }
     // SAFETY: the tree describes this machine, and boot is called once.
     let Started {
         platform,
@@ -192,10 +220,12 @@ fn start(
         platform::start(&machine, &previous, sleep_memory::pages_needed, cut_pages)
     })?;
     // SAFETY: the tree describes this machine.
-    unsafe { hart::start(&machine.harts) };
+    unsafe { hart::start(&machine) };
     sleep_memory::take_memory(pages);
     cut::take_memory(cut_pages, machine.harts.len());
     let began = platform.time.ticks();
+    let place = hart::all().iter().position(|hart| hart.id() == hart_id);
+    let place = place.expect("a hart that may boot has a domain");
     let own = hart::all()[place].init(stacks.top(place));
     // A hart that handed the start over has sent this one an IPI.
     own.clear_ipi();

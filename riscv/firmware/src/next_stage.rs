@@ -1,14 +1,15 @@
 //! The next stage: its files in memory from the previous stage, and its device tree.
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{FixupError, Fixups, fixup};
+use poorwill_devicetree::{FixupError, Fixups, Limits, fixup};
+use poorwill_domain::MAX_DOMAIN_HARTS;
 use poorwill_log::{LogText, TEXT_BYTES, ToldLog};
 use poorwill_memory::{EntryPoint, PhysRange};
 use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{ColdBoot, Report, Startup};
 use thiserror::Error;
 
-use crate::platform::domain::LiveDomain;
+use crate::platform::domain::{self, LiveDomain};
 use crate::platform::{Platform, console, entropy, pmp};
 use crate::report;
 
@@ -91,6 +92,10 @@ pub(crate) unsafe fn prepare(
     });
     let own = platform.firmware.iter().copied();
     let own: ArrayVec<PhysRange, 2> = own.filter(|own| domain.memory.is_installed(own)).collect();
+    let harts: ArrayVec<u64, MAX_DOMAIN_HARTS> = domain.harts.ids().collect();
+    // The owner of the console reads the clock by mediation.
+    let clock = platform.clock_page.filter(|_| domain.has_console);
+    let devices = [&domain.devices[..], &domain.registers, clock.as_slice()];
     let fixups = Fixups {
         firmware: &own,
         flash: platform.vault.as_slice(),
@@ -99,7 +104,12 @@ pub(crate) unsafe fn prepare(
         report: &text,
         log: &NO_LOG,
         cut: has_line.then_some(&ToldStatus::NOTHING),
-        domain: (!domain.name.is_empty()).then_some(&domain.name),
+        domain: domain::is_partitioned().then_some(&domain.name),
+        limits: domain.foreign.as_ref().map(|foreign| Limits {
+            harts: &harts,
+            devices: &devices,
+            foreign,
+        }),
     };
     let placed = fixup(buffer, &fixups)?;
     let boot = Report {

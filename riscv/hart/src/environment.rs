@@ -1,7 +1,7 @@
 use poorwill_devicetree::Extensions;
 
 use crate::emulation::cause;
-use crate::interrupt::OF_THE_OS;
+use crate::interrupt::{OF_THE_OS, SEI};
 
 /// Exceptions that go to the OS directly: all that the specification defines and that an OS can
 /// handle (privileged specification, table 3.6; H extension, table 8.6). `medeleg` is WARL: a hart
@@ -106,6 +106,9 @@ pub struct Kept {
     pub interrupts: u64,
     /// The hart's access faults, if registers are mediated.
     pub access_faults: bool,
+    /// External interrupts of S-mode, which are then off: the hart's domain has no interrupt
+    /// controller, but another one's may name the hart.
+    pub external_interrupts: bool,
 }
 
 impl Environment {
@@ -116,7 +119,7 @@ impl Environment {
         let cache_blocks = extensions.zicbom || extensions.zicboz;
         Environment {
             medeleg: DELEGATED_EXCEPTIONS & !bit(kept.access_faults, MEDIATED_EXCEPTIONS),
-            mideleg: OF_THE_OS,
+            mideleg: OF_THE_OS & !bit(kept.external_interrupts, SEI),
             mie: kept.interrupts,
             counters: COUNTERS,
             menvcfg: bit(extensions.sstc, menvcfg::STCE)

@@ -15,6 +15,7 @@ fn with(set: impl Fn(&mut Extensions)) -> Environment {
 const KEPT: Kept = Kept {
     interrupts: MSI | MEI,
     access_faults: false,
+    external_interrupts: false,
 };
 
 /// Which exceptions are whose (privileged specification, table 3.6; H extension, table 8.6):
@@ -63,6 +64,13 @@ fn machine_mode_has_what_it_keeps_and_no_more() {
         .mie,
         MSI
     );
+    // They stay in machine mode, where they are off.
+    let external = of(Kept {
+        external_interrupts: true,
+        ..KEPT
+    });
+    assert_eq!(external.mideleg, plain.mideleg & !(1 << 9));
+    assert_eq!(external.mie, plain.mie);
 }
 
 #[test]

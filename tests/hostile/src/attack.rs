@@ -33,6 +33,20 @@ pub(crate) fn run(orders: &Orders, addresses: &[u64]) {
     ));
 }
 
+/// Runs the attacks that need no device, and says how they end.
+pub(crate) fn without_device(orders: &Orders, addresses: &[u64]) {
+    let mut failed = calls(orders);
+    for address in addresses {
+        failed += accesses(*address);
+    }
+    aplic::send_everywhere(orders.aplic);
+    let tried = addresses.len();
+    say(format_args!(
+        "{} {tried} addresses without a device",
+        if failed == 0 { "attacked" } else { "FAIL" }
+    ));
+}
+
 /// Attacks by a disk alone, and says how it ends.
 pub(crate) fn by_disk(orders: &Orders, addresses: &[u64]) {
     let failed = disk::run(orders, addresses);

@@ -42,7 +42,7 @@ pub(crate) struct Orders {
     /// 9: read the clock at the first address, and try to set its alarm; 10: end while the
     /// device writes; 11: attack by a disk; 12: raise more refused accesses than the IOMMU's queue
     /// holds; 13: stop the domain's only hart that runs; 14: begin a line on the console, and do not
-    /// end it.
+    /// end it; 15: attack without a device.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Orders {
     pub(crate) configuration: u64,
     /// Another hart of the domain.
     pub(crate) own_hart: u64,
-    /// The interrupt file of the domain's first hart.
+    /// The interrupt file of the domain's first hart; 0: the domain takes no external interrupts.
     pub(crate) file: u64,
     /// The wired source of a watcher's PCI function; 0 without one.
     pub(crate) wire: u64,
@@ -112,6 +112,7 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
             sleep::pause(5_000_000);
             print("$ ");
         }
+        15 => attack::without_device(&read, addresses),
         _ => {}
     }
     loop {

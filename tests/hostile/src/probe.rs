@@ -82,6 +82,18 @@ pub(crate) fn is_pending(identity: usize) -> bool {
     value & bit != 0
 }
 
+/// Whether the hart can enable external interrupts, or one is pending.
+pub(crate) fn takes_external() -> bool {
+    const EXTERNAL: u64 = 1 << 9;
+    let (enabled, pending): (u64, u64);
+    // SAFETY: `sstatus.SIE` is clear, so that interrupts run no code.
+    unsafe {
+        asm!("csrs sie, {0}", "csrr {1}, sie", "csrr {2}, sip", "csrc sie, {0}",
+             in(reg) EXTERNAL, out(reg) enabled, out(reg) pending);
+    }
+    (enabled | pending) & EXTERNAL != 0
+}
+
 /// Makes it pending no more.
 pub(crate) fn clear_pending(identity: usize) {
     let (register, bit) = pending_bit(identity);

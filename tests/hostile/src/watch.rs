@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-use crate::probe::{clear_pending, is_pending, read, time, write};
+use crate::probe::{clear_pending, is_pending, read, takes_external, time, write};
 use crate::{IDENTITY, Orders, aplic, say};
 
 /// How long it watches, in units of 100 ns.
@@ -66,7 +66,10 @@ pub(crate) fn run(orders: &Orders) {
             changed += usize::from(word != pattern(place));
         }
         changed += usize::from(device != 0 && read(device + LIVENESS) != !ALIVE);
-        pending |= is_pending(IDENTITY);
+        pending |= match orders.file {
+            0 => takes_external(),
+            _ => is_pending(IDENTITY),
+        };
     }
     let is_intact = changed == 0 && !pending;
     say(format_args!(

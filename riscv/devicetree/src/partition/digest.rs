@@ -20,13 +20,19 @@ impl Partition {
     /// ([`Machine::identity`](crate::Machine::identity)). A machine without a partition keeps that.
     #[must_use]
     pub fn identity(&self, machine: MachineIdentity) -> MachineIdentity {
-        MachineIdentity {
-            device_tree: digest(|into| {
-                into.word(machine.device_tree);
-                into.word(self.digest());
-            }),
-            ..machine
-        }
+        identity_with(self.digest(), machine)
+    }
+}
+
+/// As [`Partition::identity`], from the partition's digest.
+#[must_use]
+pub fn identity_with(partition: u64, machine: MachineIdentity) -> MachineIdentity {
+    MachineIdentity {
+        device_tree: digest(|into| {
+            into.word(machine.device_tree);
+            into.word(partition);
+        }),
+        ..machine
     }
 }
 

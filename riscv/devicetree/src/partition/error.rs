@@ -66,12 +66,10 @@ pub enum PartitionError {
         "domain {0}: `root-regions-inheritance` is not \"m-only\"; list the domain's own regions"
     )]
     InheritsRoot(NodeName),
-    #[error("domain {domain}: `next-mode` is {mode}, but domains start in S-mode, 1")]
+    #[error("domain {domain}: `next-mode` is {mode}; use 1, S-mode, or 0, U-mode")]
     NextMode { domain: NodeName, mode: u32 },
     #[error("domain {0} has no hart; set `opensbi-domain` of a CPU to it")]
     NoHarts(NodeName),
-    #[error("hart {0} has no domain; set `opensbi-domain` of its CPU")]
-    RootHart(u64),
     #[error("hart {hart}: `opensbi-domain` names phandle {phandle:#x}, which no domain has")]
     UnknownDomain { hart: u64, phandle: u32 },
     #[error("hart {0} has a domain, but no MMU; remove `opensbi-domain` of its CPU")]
@@ -82,8 +80,6 @@ pub enum PartitionError {
     NotPossible { domain: NodeName, hart: u64 },
     #[error("domain {domain}: boot hart {hart} is not one of its harts; name one of them")]
     BootHart { domain: NodeName, hart: u64 },
-    #[error("domain {0} has no `boot-hart`, and no hart that may boot cold; name one of its harts")]
-    NoBootHart(NodeName),
     #[error(
         "domain {domain}: `cold-boot-harts` lists a hart of it, but not its boot hart {hart}; \
          name the same"
@@ -102,10 +98,6 @@ pub enum PartitionError {
         register: u8,
         fault: FunctionFault,
     },
-    #[error("the partition has no domain; remove its node or add one")]
-    NoDomain,
-    #[error("no domain has `system-suspend-allowed`; give it to the master")]
-    NoMaster,
     #[error("domains {domain} and {other} have `system-suspend-allowed`; the master alone may")]
     TwoMasters { domain: NodeName, other: NodeName },
     #[error("a machine with a partition has more than {MAX_PARTITION_HARTS} CPUs")]

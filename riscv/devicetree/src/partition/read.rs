@@ -2,6 +2,7 @@ use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 
+use super::configs::{Configs, INSTANCE, has_instance};
 use super::cpu::Cpu;
 use super::error::{PartitionError, PermissionFault};
 use super::function::FUNCTIONS;
@@ -14,30 +15,45 @@ use crate::blob::open;
 use crate::bound;
 use crate::node::{MAX_DEPTH, is_any, name_of, phandle};
 
-const CONFIG: &str = "opensbi,domain,config";
-const INSTANCE: &str = "opensbi,domain,instance";
 const REGION: &str = "opensbi,domain,memregion";
-const MACHINE_CONFIG: &str = "opensbi,config";
 
 const REGIONS: &str = "regions";
 const DEVICES: &str = "devices";
 const WAKE_ORDER: &str = "poorwill,wake-order";
 const COLD_BOOT_HARTS: &str = "cold-boot-harts";
 
-/// Number of S-mode in `next-mode`.
+/// Numbers of U-mode and S-mode in `next-mode`.
+const USER: u32 = 0;
 const SUPERVISOR: u32 = 1;
 
+/// Called with each reason against a partition.
+type Tell<'a> = &'a mut dyn FnMut(PartitionError);
+
+/// Reports an error. A later part of the tree may have others.
+fn go_on<T: Default>(result: Result<T, PartitionError>, tell: Tell<'_>) -> T {
+    result.unwrap_or_else(|error| {
+        tell(error);
+        T::default()
+    })
+}
+
 impl Partition {
-    /// Reads the partition from a device tree blob; `None` if the tree describes none.
+    /// Reads the partition from a device tree blob; `None` if the tree describes no domain.
     ///
     /// # Errors
     ///
-    /// [`PartitionError`].
+    /// The first [`PartitionError`]; [`survey`](Self::survey) names the others, too.
     pub fn read(blob: &[u8]) -> Result<Option<Self>, PartitionError> {
         let tree = open(blob).ok_or(PartitionError::Damaged)?;
         let mut partition = Partition::default();
-        let is_there = partition.survey(&tree)?;
-        Ok(is_there.then_some(partition))
+        let mut first = None;
+        let is_there = partition.survey(&tree, &mut |error| {
+            first.get_or_insert(error);
+        });
+        match first {
+            Some(error) => Err(error),
+            None => Ok(is_there.then_some(partition)),
+        }
     }
 
     /// Returns whether the tree may restrict the harts that boot the machine cold. A partition's
@@ -48,35 +64,47 @@ impl Partition {
     /// [`PartitionError`].
     pub fn restricts_cold_boot(tree: &Fdt<'_>) -> Result<bool, PartitionError> {
         let configs = Configs::of(tree.root())?;
-        Ok(configs.domains.is_some() && configs.machine.is_some())
+        Ok(configs.domains.is_some_and(has_instance) && configs.machine.is_some())
     }
 
     /// As [`read`](Self::read), into an empty `self`: a partition takes 16 KiB and is not moved.
-    /// Returns whether the tree describes a partition.
-    ///
-    /// # Errors
-    ///
-    /// [`PartitionError`]. `self` is incomplete then.
-    pub fn survey(&mut self, tree: &Fdt<'_>) -> Result<bool, PartitionError> {
+    /// Returns whether the tree describes domains, good or bad. `tell` is called with each reason
+    /// against the partition; `self` is incomplete after one.
+    pub fn survey(&mut self, tree: &Fdt<'_>, tell: &mut dyn FnMut(PartitionError)) -> bool {
         let root = tree.root();
-        let configs = Configs::of(root)?;
-        let Some(config) = configs.domains else {
-            return Ok(false);
+        let configs = match Configs::of(root) {
+            Ok(configs) => configs,
+            Err(error) => {
+                tell(error);
+                return true;
+            }
         };
-        let cpus = Cpu::all(root)?;
-        self.take_cold_boot_harts(configs.machine, &cpus)?;
-        let (instances, regions) = sort_nodes(config)?;
+        let Some(config) = configs.domains.filter(|config| has_instance(*config)) else {
+            return false;
+        };
+        let cpus = match Cpu::all(root) {
+            Ok(cpus) => cpus,
+            Err(error) => {
+                tell(error);
+                return true;
+            }
+        };
+        go_on(self.take_cold_boot_harts(configs.machine, &cpus), tell);
+        let (instances, regions) = sort_nodes(config, tell);
         for (wake_order, node) in &instances {
-            let domain = self.start_domain(*node, *wake_order)?;
-            domain.take_harts(*node, &cpus)?;
-            domain.take_regions(*node, &regions)?;
-            domain.take_functions(optional_cells(*node, FUNCTIONS)?)?;
+            let Some(domain) = self.start_domain(*node, *wake_order, tell) else {
+                continue;
+            };
+            go_on(domain.take_harts(*node, &cpus, tell), tell);
+            domain.take_regions(*node, &regions, tell);
+            let cells = optional_cells(*node, FUNCTIONS);
+            go_on(cells.and_then(|cells| domain.take_functions(cells)), tell);
         }
-        self.check_assignments(&cpus, &instances)?;
-        self.check_devices(root)?;
-        self.choose_boot_harts(&instances, &cpus)?;
-        self.check_master()?;
-        Ok(true)
+        self.check_assignments(&cpus, &instances, tell);
+        go_on(self.check_devices(root), tell);
+        self.choose_boot_harts(&instances, &cpus, tell);
+        self.check_masters(tell);
+        true
     }
 
     fn take_cold_boot_harts(
@@ -101,84 +129,77 @@ impl Partition {
         Ok(())
     }
 
-    /// Adds a domain without harts, regions and functions.
+    /// Adds a domain without harts, regions and functions; `None` after [`MAX_DOMAINS`].
     fn start_domain(
         &mut self,
         node: FdtNode<'_>,
         wake_order: u32,
-    ) -> Result<&mut DomainNode, PartitionError> {
+        tell: Tell<'_>,
+    ) -> Option<&mut DomainNode> {
         let name = name_of(node);
         if name.as_str() != node.name() {
-            return Err(PartitionError::LongName(name));
+            tell(PartitionError::LongName(name));
         }
         if self.domains.iter().any(|domain| domain.name == name) {
-            return Err(PartitionError::SameName(name));
+            tell(PartitionError::SameName(name));
         }
         if let Some(inherits) = node.property("root-regions-inheritance")
             && inherits.value() != b"m-only\0"
         {
-            return Err(PartitionError::InheritsRoot(name));
+            tell(PartitionError::InheritsRoot(name));
         }
-        if let Some(mode) = word(node, "next-mode")?.filter(|mode| *mode != SUPERVISOR) {
-            return Err(PartitionError::NextMode { domain: name, mode });
-        }
+        let next_mode = match go_on(word(node, "next-mode"), tell) {
+            None | Some(SUPERVISOR) => NextMode::Supervisor,
+            Some(USER) => NextMode::User,
+            Some(mode) => {
+                tell(PartitionError::NextMode { domain: name, mode });
+                NextMode::Supervisor
+            }
+        };
         let domain = DomainNode {
             name,
             harts: ArrayVec::new(),
             boot_hart: 0,
-            next_address: double(node, "next-addr")?,
-            next_argument: double(node, "next-arg1")?,
-            next_mode: NextMode::Supervisor,
+            next_address: go_on(double(node, "next-addr"), tell),
+            next_argument: go_on(double(node, "next-arg1"), tell),
+            next_mode,
             regions: ArrayVec::new(),
             devices: ArrayVec::new(),
-            may_suspend: node.property("system-suspend-allowed").is_some(),
+            may_suspend: may_suspend(node),
             may_reset: node.property("system-reset-allowed").is_some(),
             wake_order,
             functions: ArrayVec::new(),
             ranges: ArrayVec::new(),
         };
-        bound::push(&mut self.domains, "domains", domain)?;
-        let last = self.domains.len() - 1;
-        Ok(&mut self.domains[last])
+        self.domains.try_push(domain).ok()?;
+        self.domains.last_mut()
     }
 
-    /// Checks that each CPU that runs an OS has a domain, and that the domain exists.
-    fn check_assignments(
-        &self,
-        cpus: &[Cpu],
-        instances: &[(u32, FdtNode<'_>)],
-    ) -> Result<(), PartitionError> {
-        for cpu in cpus {
+    /// Checks that the domain of each CPU exists and can use it, and that each domain has a hart. A
+    /// CPU without a domain stays in machine mode.
+    fn check_assignments(&self, cpus: &[Cpu], instances: &[(u32, FdtNode<'_>)], tell: Tell<'_>) {
+        let exists = |domain: u32| {
+            let mut nodes = instances.iter();
+            nodes.any(|(_, node)| phandle(*node) == Some(domain))
+        };
+        for cpu in cpus.iter().filter(|cpu| cpu.is_enabled) {
             match cpu.domain {
-                None if cpu.can_run => return Err(PartitionError::RootHart(cpu.id)),
-                Some(_) if cpu.is_enabled && !cpu.can_run => {
-                    return Err(PartitionError::NoMmu(cpu.id));
-                }
-                Some(domain)
-                    if cpu.can_run
-                        && !instances
-                            .iter()
-                            .any(|(_, node)| phandle(*node) == Some(domain)) =>
-                {
-                    return Err(PartitionError::UnknownDomain {
-                        hart: cpu.id,
-                        phandle: domain,
-                    });
-                }
+                Some(_) if !cpu.can_run => tell(PartitionError::NoMmu(cpu.id)),
+                Some(domain) if !exists(domain) => tell(PartitionError::UnknownDomain {
+                    hart: cpu.id,
+                    phandle: domain,
+                }),
                 _ => {}
             }
         }
         for (place, cpu) in cpus.iter().enumerate() {
-            let others = &cpus[place + 1..];
-            if others
-                .iter()
-                .any(|other| other.can_run && cpu.can_run && other.id == cpu.id)
-            {
-                return Err(PartitionError::SameHart(cpu.id));
+            let mut others = cpus[place + 1..].iter();
+            if others.any(|other| other.can_run && cpu.can_run && other.id == cpu.id) {
+                tell(PartitionError::SameHart(cpu.id));
             }
         }
-        let empty = self.domains.iter().find(|domain| domain.harts.is_empty());
-        empty.map_or(Ok(()), |domain| Err(PartitionError::NoHarts(domain.name)))
+        let idle = self.domains.iter().filter(|domain| domain.harts.is_empty());
+        idle.for_each(|domain| tell(PartitionError::NoHarts(domain.name)));
     }
 
     /// Checks that the tree has each device that a region names.
@@ -204,67 +225,70 @@ impl Partition {
         })
     }
 
-    /// Without `boot-hart` a domain's first hart that is listed for cold boots starts it. OpenSBI
-    /// lets such a hart start its domain even against `boot-hart`, so the two must agree.
+    /// Without `boot-hart` the domain's first hart that is listed for cold boots starts it, or else
+    /// its first one. OpenSBI lets a listed hart start its domain even against `boot-hart`, so the
+    /// two must agree.
     fn choose_boot_harts(
         &mut self,
         instances: &[(u32, FdtNode<'_>)],
         cpus: &[Cpu],
-    ) -> Result<(), PartitionError> {
+        tell: Tell<'_>,
+    ) {
         let cold = &self.cold_boot_harts;
         for (domain, (_, node)) in self.domains.iter_mut().zip(instances) {
             let name = domain.name;
             let is_its = |hart: &u64| domain.harts.contains(hart);
             let first_cold = cold.iter().copied().find(is_its);
-            let Some(phandle) = word(*node, "boot-hart")? else {
-                domain.boot_hart = first_cold.ok_or(PartitionError::NoBootHart(name))?;
+            let Some(phandle) = go_on(word(*node, "boot-hart"), tell) else {
+                let first = first_cold.or(domain.harts.first().copied());
+                domain.boot_hart = first.unwrap_or_default();
                 continue;
             };
-            let cpu =
-                Cpu::find(cpus, phandle).ok_or_else(|| unknown(*node, "boot-hart", phandle))?;
-            if !is_its(&cpu.id) {
-                return Err(PartitionError::BootHart {
-                    domain: name,
-                    hart: cpu.id,
-                });
+            let Some(cpu) = Cpu::find(cpus, phandle) else {
+                tell(unknown(*node, "boot-hart", phandle));
+                continue;
+            };
+            let hart = cpu.id;
+            if !is_its(&hart) {
+                tell(PartitionError::BootHart { domain: name, hart });
+            } else if first_cold.is_some() && !cold.contains(&hart) {
+                tell(PartitionError::NotCold { domain: name, hart });
             }
-            if first_cold.is_some() && !cold.contains(&cpu.id) {
-                return Err(PartitionError::NotCold {
-                    domain: name,
-                    hart: cpu.id,
-                });
-            }
-            domain.boot_hart = cpu.id;
+            domain.boot_hart = hart;
         }
-        Ok(())
     }
 
-    fn check_master(&self) -> Result<(), PartitionError> {
+    fn check_masters(&self, tell: Tell<'_>) {
         let mut masters = self.domains.iter().filter(|domain| domain.may_suspend);
-        let master = masters.next().ok_or(PartitionError::NoMaster)?;
-        match masters.next() {
-            None => Ok(()),
-            Some(other) => Err(PartitionError::TwoMasters {
+        let Some(master) = masters.next() else { return };
+        masters.for_each(|other| {
+            tell(PartitionError::TwoMasters {
                 domain: master.name,
                 other: other.name,
-            }),
-        }
+            });
+        });
     }
 }
 
 impl DomainNode {
     /// Takes the harts whose CPUs name this domain. `possible-harts` must list them; alone it
     /// assigns no hart.
-    fn take_harts(&mut self, node: FdtNode<'_>, cpus: &[Cpu]) -> Result<(), PartitionError> {
-        let possible = optional_cells(node, "possible-harts")?;
-        for phandle in possible.clone() {
-            Cpu::find(cpus, phandle).ok_or_else(|| unknown(node, "possible-harts", phandle))?;
-        }
+    fn take_harts(
+        &mut self,
+        node: FdtNode<'_>,
+        cpus: &[Cpu],
+        tell: Tell<'_>,
+    ) -> Result<(), PartitionError> {
+        const POSSIBLE: &str = "possible-harts";
+        let possible = optional_cells(node, POSSIBLE)?;
+        let is_known = |phandle: &u32| Cpu::find(cpus, *phandle).is_some();
+        let strange = possible.clone().filter(|phandle| !is_known(phandle));
+        strange.for_each(|phandle| tell(unknown(node, POSSIBLE, phandle)));
         let own = phandle(node);
         let is_its = |cpu: &&Cpu| cpu.can_run && cpu.domain.is_some() && cpu.domain == own;
         for cpu in cpus.iter().filter(is_its) {
             if !possible.clone().any(|phandle| Some(phandle) == cpu.phandle) {
-                return Err(PartitionError::NotPossible {
+                tell(PartitionError::NotPossible {
                     domain: self.name,
                     hart: cpu.id,
                 });
@@ -280,43 +304,60 @@ impl DomainNode {
         &mut self,
         node: FdtNode<'_>,
         nodes: &[(Option<u32>, FdtNode<'_>)],
-    ) -> Result<(), PartitionError> {
-        let mut cells = optional_cells(node, REGIONS)?;
+        tell: Tell<'_>,
+    ) {
+        let cells = match optional_cells(node, REGIONS) {
+            Ok(cells) => cells,
+            Err(error) => return tell(error),
+        };
+        let mut cells = cells;
         while let Some(wanted) = cells.next() {
-            let bits = cells.next().ok_or_else(|| malformed(node, REGIONS))?;
-            let mut nodes = nodes.iter();
-            let (_, named) = *nodes
-                .find(|(phandle, _)| *phandle == Some(wanted))
-                .ok_or_else(|| unknown(node, REGIONS, wanted))?;
-            let (base, order) = addresses(named)?;
-            let permissions =
-                Permissions::from_bits(bits).map_err(|fault| self.refuse(base, bits, fault))?;
-            let region = MemoryRegion {
-                base,
-                order,
-                is_mmio: named.property("mmio").is_some(),
-                permissions,
+            let Some(bits) = cells.next() else {
+                return tell(malformed(node, REGIONS));
             };
-            bound::push(&mut self.regions, "memory regions of a domain", region)?;
-            for device in optional_cells(named, DEVICES)? {
-                if !self.devices.contains(&device) {
-                    bound::push(&mut self.devices, "devices of a domain's regions", device)?;
-                }
+            let named = nodes.iter().find(|(phandle, _)| *phandle == Some(wanted));
+            match named {
+                Some((_, named)) => go_on(self.take_region(*named, bits), tell),
+                None => tell(unknown(node, REGIONS, wanted)),
             }
         }
         self.devices.sort_unstable();
         let regions = &mut self.regions;
         regions.sort_unstable_by_key(|region| (u32::MAX - region.order, region.base));
-        let mut pairs = regions.windows(2);
         let key = |region: &MemoryRegion| (region.order, region.base);
-        match pairs.find(|pair| key(&pair[0]) == key(&pair[1])) {
-            None => Ok(()),
-            Some(pair) => Err(PartitionError::SameRegion {
+        for pair in regions
+            .windows(2)
+            .filter(|pair| key(&pair[0]) == key(&pair[1]))
+        {
+            tell(PartitionError::SameRegion {
                 domain: self.name,
                 base: pair[0].base,
                 order: pair[0].order,
-            }),
+            });
         }
+    }
+
+    /// Takes a region with these permissions.
+    fn take_region(&mut self, named: FdtNode<'_>, bits: u32) -> Result<(), PartitionError> {
+        // A bad address was reported with its node.
+        let Ok((base, order)) = addresses(named) else {
+            return Ok(());
+        };
+        let permissions = Permissions::from_bits(bits);
+        let permissions = permissions.map_err(|fault| self.refuse(base, bits, fault))?;
+        let region = MemoryRegion {
+            base,
+            order,
+            is_mmio: named.property("mmio").is_some(),
+            permissions,
+        };
+        bound::push(&mut self.regions, "memory regions of a domain", region)?;
+        for device in optional_cells(named, DEVICES)? {
+            if !self.devices.contains(&device) {
+                bound::push(&mut self.devices, "devices of a domain's regions", device)?;
+            }
+        }
+        Ok(())
     }
 
     fn refuse(&self, base: u64, bits: u32, fault: PermissionFault) -> PartitionError {
@@ -329,48 +370,6 @@ impl DomainNode {
     }
 }
 
-/// Returns whether `/chosen` describes a partition, good or bad.
-pub(crate) fn is_described(chosen: FdtNode<'_>) -> bool {
-    let mut configs = Configs::default();
-    let found = configs.find(chosen, MAX_DEPTH);
-    configs.domains.is_some() || found.is_err()
-}
-
-/// The nodes below `/chosen` that describe a partition.
-#[derive(Default)]
-struct Configs<'a> {
-    domains: Option<FdtNode<'a>>,
-    machine: Option<FdtNode<'a>>,
-}
-
-impl<'a> Configs<'a> {
-    fn of(root: FdtNode<'a>) -> Result<Self, PartitionError> {
-        let mut configs = Configs::default();
-        if let Some(chosen) = root.child("chosen") {
-            configs.find(chosen, MAX_DEPTH)?;
-        }
-        Ok(configs)
-    }
-
-    fn find(&mut self, node: FdtNode<'a>, depth: u32) -> Result<(), PartitionError> {
-        let depth = depth.checked_sub(1).ok_or(PartitionError::TooDeep)?;
-        for child in node.children() {
-            let (place, name) = if is_any(child, &[CONFIG]) {
-                (&mut self.domains, CONFIG)
-            } else if is_any(child, &[MACHINE_CONFIG]) {
-                (&mut self.machine, MACHINE_CONFIG)
-            } else {
-                self.find(child, depth)?;
-                continue;
-            };
-            if place.replace(child).is_some() {
-                return Err(PartitionError::Twice(name));
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Domains with their wake orders, ascending.
 type Instances<'a> = ArrayVec<(u32, FdtNode<'a>), MAX_DOMAINS>;
 
@@ -378,38 +377,54 @@ type Instances<'a> = ArrayVec<(u32, FdtNode<'a>), MAX_DOMAINS>;
 type Regions<'a> = ArrayVec<(Option<u32>, FdtNode<'a>), MAX_REGION_NODES>;
 
 /// Sorts the children of a partition's node into domains and memory regions.
-fn sort_nodes<'a>(config: FdtNode<'a>) -> Result<(Instances<'a>, Regions<'a>), PartitionError> {
+fn sort_nodes<'a>(config: FdtNode<'a>, tell: Tell<'_>) -> (Instances<'a>, Regions<'a>) {
     let mut instances = Instances::new();
     let mut regions = Regions::new();
-    let mut without_order = None;
+    let mut without_order = ArrayVec::<FdtNode<'a>, MAX_DOMAINS>::new();
     for node in config.children() {
         if is_any(node, &[INSTANCE]) {
-            let order = word(node, WAKE_ORDER)?;
-            without_order = without_order.or(order.is_none().then_some(node));
-            bound::push(&mut instances, "domains", (order.unwrap_or(0), node))?;
+            let order = go_on(word(node, WAKE_ORDER), tell);
+            let added = bound::push(&mut instances, "domains", (order.unwrap_or(0), node));
+            if added.is_ok() && order.is_none() {
+                without_order.push(node);
+            }
+            go_on(added.map_err(Into::into), tell);
         } else if is_any(node, &[REGION]) {
-            addresses(node)?;
-            bound::push(&mut regions, "memory regions", (phandle(node), node))?;
+            go_on(addresses(node).map(|_| ()), tell);
+            let added = bound::push(&mut regions, "memory regions", (phandle(node), node));
+            go_on(added.map_err(Into::into), tell);
         } else {
-            return Err(PartitionError::UnknownNode(name_of(node)));
+            tell(PartitionError::UnknownNode(name_of(node)));
         }
     }
-    if instances.is_empty() {
-        return Err(PartitionError::NoDomain);
-    }
-    // A lone domain needs no order.
-    if let Some(node) = without_order.filter(|_| instances.len() > 1) {
-        return Err(missing(node, WAKE_ORDER));
+    if without_order.len() == instances.len() {
+        number(&mut instances);
+    } else {
+        let nodes = without_order.into_iter();
+        nodes.for_each(|node| tell(missing(node, WAKE_ORDER)));
     }
     instances.sort_unstable_by_key(|(order, _)| *order);
-    if let Some(pair) = instances.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        return Err(PartitionError::SameWakeOrder {
+    for pair in instances.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+        tell(PartitionError::SameWakeOrder {
             domain: name_of(pair[0].1),
             other: name_of(pair[1].1),
             order: pair[0].0,
         });
     }
-    Ok((instances, regions))
+    (instances, regions)
+}
+
+/// Gives domains without wake orders their places: the master wakes first, then the others by their
+/// names. The order of nodes does not count, as a previous stage may change it.
+fn number(instances: &mut Instances<'_>) {
+    instances.sort_unstable_by_key(|(_, node)| (!may_suspend(*node), node.name()));
+    for (place, (order, _)) in (0..).zip(instances) {
+        *order = place;
+    }
+}
+
+fn may_suspend(node: FdtNode<'_>) -> bool {
+    node.property("system-suspend-allowed").is_some()
 }
 
 /// Base and order of a memory region.

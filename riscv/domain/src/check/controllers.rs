@@ -2,20 +2,29 @@
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{
-    Aplic, DomainNode, Hart, ImsicLayout, MAX_PARTITION_HARTS, Machine, Partition,
+    Aplic, DomainNode, Hart, ImsicLayout, MAX_DOMAINS, MAX_PARTITION_HARTS, Machine,
 };
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-use super::map::first_access;
 use super::unfenced::Unfenced;
-use super::{ordered_pairs, pairs};
+use super::{Scene, ordered_pairs, pairs};
 
-/// Names each interrupt controller that lets a domain interrupt another one's harts.
-pub(super) fn look(partition: &Partition, machine: &Machine, tell: &mut dyn FnMut(Unfenced)) {
+/// Domains that take external interrupts.
+type Takers<'a> = ArrayVec<&'a DomainNode, MAX_DOMAINS>;
+
+/// Names each interrupt controller that lets a domain interrupt another one's harts. A domain that
+/// takes no external interrupts cannot be interrupted.
+pub(super) fn look(scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    let machine = scene.facts.machine;
+    let takes = |domain: &&DomainNode| scene.kept.takes_interrupts(domain, machine);
+    let takers: Takers<'_> = scene.partition.domains.iter().filter(takes).collect();
+    if takers.len() < 2 {
+        return;
+    }
     for plic in &machine.interrupts.plics {
         tell(Unfenced::Plic { base: plic.base });
     }
-    for domain in &partition.domains {
+    for domain in &takers {
         for hart in &domain.harts {
             if file_of(machine, *hart).is_none() {
                 tell(Unfenced::NoImsic {
@@ -26,30 +35,30 @@ pub(super) fn look(partition: &Partition, machine: &Machine, tell: &mut dyn FnMu
         }
     }
     for node in &machine.interrupts.os_imsics {
-        look_at_node(partition, machine, node, tell);
+        look_at_node(&takers, machine, node, tell);
     }
     for aplic in &machine.interrupts.os_aplics {
-        look_at_aplic(partition, machine, aplic, tell);
+        look_at_aplic(&takers, scene, aplic, tell);
     }
-    for (domain, other) in ordered_pairs(partition) {
-        foreign_files(domain, other, machine, tell);
+    for (domain, other) in ordered_pairs(&takers) {
+        foreign_files(domain, other, scene, tell);
     }
-    for (domain, other) in pairs(partition) {
+    for (domain, other) in pairs(&takers) {
         near_files(domain, other, machine, tell);
     }
 }
 
 fn look_at_node(
-    partition: &Partition,
+    takers: &Takers<'_>,
     machine: &Machine,
     node: &ImsicLayout,
     tell: &mut dyn FnMut(Unfenced),
 ) {
-    if node.group_bits > 0 && partition.domains.len() > 1 {
+    if node.group_bits > 0 {
         tell(Unfenced::JointImsic { base: node.base });
         return;
     }
-    for (domain, other) in pairs(partition) {
+    for (domain, other) in pairs(takers) {
         if [domain, other].map(|one| reaches(node, one, machine)) == [true; 2] {
             tell(Unfenced::SharedImsic {
                 base: node.base,
@@ -61,17 +70,18 @@ fn look_at_node(
 }
 
 fn look_at_aplic(
-    partition: &Partition,
-    machine: &Machine,
+    takers: &Takers<'_>,
+    scene: &Scene<'_>,
     aplic: &Aplic,
     tell: &mut dyn FnMut(Unfenced),
 ) {
+    let machine = scene.facts.machine;
     let Some(node) = machine.interrupts.os_imsic_of(aplic) else {
         tell(Unfenced::DirectAplic { base: aplic.base });
         return;
     };
-    for (domain, other) in ordered_pairs(partition) {
-        let is_its = domain.permissions_at(aplic.base).opens();
+    for (domain, other) in ordered_pairs(takers) {
+        let is_its = scene.kept.first_access(domain, aplic.registers()).is_some();
         if is_its && reaches(node, other, machine) {
             tell(Unfenced::ForeignAplic {
                 base: aplic.base,
@@ -86,9 +96,10 @@ fn look_at_aplic(
 fn foreign_files(
     domain: &DomainNode,
     other: &DomainNode,
-    machine: &Machine,
+    scene: &Scene<'_>,
     tell: &mut dyn FnMut(Unfenced),
 ) {
+    let machine = scene.facts.machine;
     for hart in &other.harts {
         let Some(file) = file_of(machine, *hart) else {
             continue;
@@ -100,7 +111,7 @@ fn foreign_files(
             continue;
         };
         let files = PhysRange::new(file, PAGE_BYTES << guest_bits.min(7));
-        if let Some(start) = first_access(domain, files) {
+        if let Some(start) = scene.kept.first_access(domain, files) {
             tell(Unfenced::ForeignFile {
                 domain: domain.name,
                 hart: *hart,

@@ -1,21 +1,23 @@
 //! PCI functions and their DMA.
 
-use poorwill_devicetree::{DomainNode, FunctionRange, MemoryRegion, Partition};
+use poorwill_devicetree::{DomainNode, FunctionRange, MemoryRegion, Partition, unknown_devices};
 use poorwill_medium::pci::Function;
 use poorwill_medium::pci::placement::AddressKind;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-use super::map::{BUS_BYTES, first_access};
 use super::unfenced::Unfenced;
-use super::{Facts, has_function, ordered_pairs, pairs};
+use super::{Facts, Scene, has_function, ordered_pairs, pairs};
+use crate::kept::BUS_BYTES;
 
 /// Names each device whose DMA or whose addresses reach another domain.
-pub(super) fn look(partition: &Partition, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
-    for domain in &partition.domains {
-        virtio(domain, facts, tell);
+pub(super) fn look(scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    let (facts, domains) = (scene.facts, &scene.partition.domains);
+    for domain in domains {
+        virtio(domain, scene, tell);
+        unknown(domain, scene, tell);
         host(domain, facts, tell);
         iommu(domain, facts, tell);
-        configuration(domain, facts, tell);
+        configuration(domain, scene, tell);
         for range in &domain.ranges {
             addresses(domain, range, facts, tell);
         }
@@ -28,12 +30,12 @@ pub(super) fn look(partition: &Partition, facts: &Facts<'_>, tell: &mut dyn FnMu
             }
         }
     }
-    for (domain, other) in pairs(partition) {
+    for (domain, other) in pairs(domains) {
         shared_functions(domain, other, tell);
         shared_ranges(domain, other, tell);
     }
-    for (domain, other) in ordered_pairs(partition) {
-        foreign_ranges(domain, other, facts, tell);
+    for (domain, other) in ordered_pairs(domains) {
+        foreign_ranges(domain, other, scene, tell);
     }
 }
 
@@ -49,15 +51,34 @@ pub(super) fn has_open_bridge(partition: &Partition) -> bool {
     partition.domains.iter().any(is_open)
 }
 
-fn virtio(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
-    for base in &facts.machine.virtio {
-        if first_access(domain, PhysRange::new(*base, PAGE_BYTES)).is_some() {
+fn virtio(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    for base in &scene.facts.machine.virtio {
+        let registers = PhysRange::new(*base, PAGE_BYTES);
+        if scene.kept.first_access(domain, registers).is_some() {
             tell(Unfenced::VirtioMmio {
                 domain: domain.name,
                 base: *base,
             });
         }
     }
+}
+
+/// Names devices of unknown kinds that a region of memory gives to the domain by the way: their DMA
+/// could reach everything. A region of registers names its device by intention.
+fn unknown(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    let Some(tree) = &scene.facts.tree else {
+        return;
+    };
+    unknown_devices(tree, &mut |node, range| {
+        let mut spans = scene.kept.spans(domain).filter(|span| !span.is_mmio);
+        if let Some(span) = spans.find(|span| span.range.overlaps(&range)) {
+            tell(Unfenced::UnknownDevice {
+                domain: domain.name,
+                node,
+                start: span.range.start.max(range.start),
+            });
+        }
+    });
 }
 
 fn host(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
@@ -92,9 +113,9 @@ fn iommu(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced))
 }
 
 /// Names the first bus in each host bridge's configuration space that the domain may access, but
-/// that is below none of its bridges. The first bus is machine mode's, and named elsewhere.
-fn configuration(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
-    for host in &facts.machine.pci {
+/// that is below none of its bridges. The first bus is machine mode's, and closed.
+fn configuration(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    for host in &scene.facts.machine.pci {
         let (first_bus, last_bus) = (host.bridge.first_bus, host.bridge.last_bus);
         // A tree may name them in the wrong order; there is no bus then.
         let Some(last) = last_bus.checked_sub(first_bus) else {
@@ -112,7 +133,8 @@ fn configuration(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Un
         let foreign = reached.filter_map(|number| {
             let bus = first_bus.checked_add(u8::try_from(number).ok()?)?;
             let space = PhysRange::new(ecam.start + number * BUS_BYTES, BUS_BYTES);
-            (!has_bus(domain, bus) && first_access(domain, space).is_some()).then_some(bus)
+            let is_open = || scene.kept.first_access(domain, space).is_some();
+            (!has_bus(domain, bus) && is_open()).then_some(bus)
         });
         if let Some(bus) = foreign.min() {
             tell(Unfenced::Configuration {
@@ -239,11 +261,12 @@ fn shared_ranges(domain: &DomainNode, other: &DomainNode, tell: &mut dyn FnMut(U
 fn foreign_ranges(
     domain: &DomainNode,
     other: &DomainNode,
-    facts: &Facts<'_>,
+    scene: &Scene<'_>,
     tell: &mut dyn FnMut(Unfenced),
 ) {
     for range in &other.ranges {
-        let start = in_cpu(range, facts).and_then(|addresses| first_access(domain, addresses));
+        let addresses = in_cpu(range, scene.facts);
+        let start = addresses.and_then(|all| scene.kept.first_access(domain, all));
         if let Some(start) = start {
             let function: Function = range.function;
             tell(Unfenced::ForeignRange {

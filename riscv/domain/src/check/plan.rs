@@ -1,11 +1,14 @@
 //! The PMP plan that a domain's regions need, and the permissions that a domain can have.
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{DomainNode, MAX_SPANS, Partition, Span};
+use poorwill_devicetree::{DomainNode, Partition, Span};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::unfenced::Unfenced;
-use crate::pmp::{MAX_ENTRIES, PHYSICAL_ADDRESS_BITS, PlanError, Pmp, PmpPlan, Wanted};
+use crate::kept::KeptRanges;
+use crate::pmp::{
+    MAX_ENTRIES, MAX_PLANNED, PlanError, Pmp, PmpPlan, TooManyRanges, Wanted, physical,
+};
 
 /// Names each range with permissions that the firmware cannot give.
 pub(super) fn permissions(partition: &Partition, tell: &mut dyn FnMut(Unfenced)) {
@@ -26,12 +29,12 @@ pub(super) fn permissions(partition: &Partition, tell: &mut dyn FnMut(Unfenced))
 /// Names each domain whose regions the PMP cannot enforce.
 pub(super) fn look(
     partition: &Partition,
-    closed: &[PhysRange],
+    kept: &KeptRanges,
     pmp: Pmp,
     tell: &mut dyn FnMut(Unfenced),
 ) {
     for domain in &partition.domains {
-        let needed = entries_of(domain, closed, pmp);
+        let needed = entries_of(domain, kept, pmp);
         let error = match needed {
             Err(error) => Some(error),
             Ok(needed) if needed > pmp.entries => Some(PlanError::Entries {
@@ -71,13 +74,13 @@ impl Grant {
     }
 }
 
-/// Number of PMP entries that the plan of a domain's regions needs. Addresses in `closed` are left
-/// out of the regions. The number may be more than `pmp` has. Entries have whole pages.
+/// Number of PMP entries that the plan of a domain's regions without the kept ranges needs. It may
+/// be more than `pmp` has. Entries have whole pages.
 ///
 /// # Errors
 ///
 /// [`PlanError`]: no number of entries suffices.
-pub fn entries_of(domain: &DomainNode, closed: &[PhysRange], pmp: Pmp) -> Result<usize, PlanError> {
+pub fn entries_of(domain: &DomainNode, kept: &KeptRanges, pmp: Pmp) -> Result<usize, PlanError> {
     if !pmp.is_there() {
         return Err(PlanError::NoPmp);
     }
@@ -93,26 +96,26 @@ pub fn entries_of(domain: &DomainNode, closed: &[PhysRange], pmp: Pmp) -> Result
             end,
         });
     }
-    let of = |wanted| -> ArrayVec<PhysRange, MAX_SPANS> {
-        let spans = spans.iter().filter(|span| Grant::of(span) == Some(wanted));
-        spans.filter_map(|span| physical(span.range)).collect()
+    let of = |wanted| -> Result<ArrayVec<PhysRange, MAX_PLANNED>, TooManyRanges> {
+        let spans = kept
+            .spans(domain)
+            .filter(|span| Grant::of(span) == Some(wanted));
+        let mut all = ArrayVec::new();
+        for range in spans.filter_map(|span| physical(span.range)) {
+            all.try_push(range).map_err(|_| TooManyRanges)?;
+        }
+        Ok(all)
     };
     let wanted = Wanted {
         readable: &[],
-        closed,
+        closed: kept.ranges(),
         memory: &[],
-        devices: &of(Grant::All),
-        registers: &of(Grant::ReadWrite),
+        devices: &of(Grant::All)?,
+        registers: &of(Grant::ReadWrite)?,
     };
     let most = Pmp {
         entries: MAX_ENTRIES,
         ..pmp
     };
     Ok(PmpPlan::new(&wanted, most)?.entries().len())
-}
-
-/// The physical addresses of a range.
-fn physical(range: PhysRange) -> Option<PhysRange> {
-    let end = range.end.min(1 << PHYSICAL_ADDRESS_BITS);
-    (range.start < end).then_some(PhysRange { end, ..range })
 }

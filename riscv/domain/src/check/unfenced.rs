@@ -4,7 +4,7 @@ use poorwill_devicetree::NodeName;
 use poorwill_medium::pci::Function;
 use thiserror::Error;
 
-use crate::pmp::PlanError;
+use crate::pmp::{PlanError, TooManyRanges};
 
 /// Why domains cannot be fenced from each other.
 #[expect(missing_docs, reason = "the messages say it")]
@@ -20,12 +20,6 @@ pub enum Unfenced {
         start: u64,
         /// The first address after the overlap.
         end: u64,
-    },
-    #[error("domain {domain} may access {kept} at {start:#x}; leave the addresses out")]
-    Kept {
-        domain: NodeName,
-        kept: Kept,
-        start: u64,
     },
     #[error("a PLIC at {base:#x}: domains need an APLIC with IMSICs for each")]
     Plic { base: u64 },
@@ -80,6 +74,15 @@ pub enum Unfenced {
          use virtio-pci"
     )]
     VirtioMmio { domain: NodeName, base: u64 },
+    #[error(
+        "domain {domain} may access {node} at {start:#x}, and it is not known whether its DMA can be \
+         checked; close the addresses by a region with permission 0, or name them by one with `mmio`"
+    )]
+    UnknownDevice {
+        domain: NodeName,
+        node: NodeName,
+        start: u64,
+    },
     #[error("domain {0} has PCI functions, but the machine has no PCI host bridge with ECAM")]
     NoHost(NodeName),
     #[error(
@@ -177,6 +180,8 @@ pub enum Unfenced {
         domain: NodeName,
         function: Function,
     },
+    #[error("machine mode's ranges: {0}")]
+    TooManyKept(TooManyRanges),
     #[error("domain {domain}: {error}")]
     Plan { domain: NodeName, error: PlanError },
     #[error(
@@ -192,7 +197,6 @@ impl Unfenced {
     pub fn name(&self) -> &'static str {
         match self {
             Unfenced::Overlap { .. } => "overlap",
-            Unfenced::Kept { .. } => "kept",
             Unfenced::Plic { .. } => "plic",
             Unfenced::DirectAplic { .. } => "direct-aplic",
             Unfenced::NoImsic { .. } => "no-imsic",
@@ -202,6 +206,7 @@ impl Unfenced {
             Unfenced::ForeignFile { .. } => "foreign-file",
             Unfenced::NearImsic { .. } => "near-imsic",
             Unfenced::VirtioMmio { .. } => "virtio-mmio",
+            Unfenced::UnknownDevice { .. } => "unknown-device",
             Unfenced::NoHost(_) => "no-host",
             Unfenced::SeveralHosts(_) => "several-hosts",
             Unfenced::NoIommu { .. } => "no-iommu",
@@ -215,45 +220,9 @@ impl Unfenced {
             Unfenced::Unreachable { .. } => "unreachable",
             Unfenced::SharedIntx { .. } => "shared-intx",
             Unfenced::SleepDisk { .. } => "sleep-disk",
-            Unfenced::Plan { .. } => "plan",
+            Unfenced::TooManyKept(_) | Unfenced::Plan { .. } => "plan",
             Unfenced::Permissions { .. } => "permissions",
         }
-    }
-}
-
-/// A resource that machine mode keeps on a machine with domains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// Memory of the firmware.
-    Firmware,
-    /// Timers, doorbells and interrupt controllers of machine mode.
-    MachineRegisters,
-    /// Registers of an IOMMU.
-    Iommu,
-    /// Configuration space of the first PCI bus.
-    FirstBus,
-    /// The register that resets the machine or switches it off.
-    Switch,
-    /// Flash.
-    Flash,
-    /// The firmware configuration device.
-    FwCfg,
-    /// The real-time clock.
-    Clock,
-}
-
-impl fmt::Display for Kept {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Kept::Firmware => "memory of the firmware",
-            Kept::MachineRegisters => "registers of machine mode",
-            Kept::Iommu => "registers of an IOMMU",
-            Kept::FirstBus => "the configuration space of the first PCI bus",
-            Kept::Switch => "the reset register",
-            Kept::Flash => "flash",
-            Kept::FwCfg => "the firmware configuration device",
-            Kept::Clock => "the real-time clock",
-        })
     }
 }
 

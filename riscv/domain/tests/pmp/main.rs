@@ -2,4 +2,5 @@
 
 mod access;
 mod plan;
+mod regions;
 mod registers;

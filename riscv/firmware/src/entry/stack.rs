@@ -172,14 +172,15 @@ impl Stacks {
     /// If there are more harts than the table can hold, 511.
     pub(crate) fn new(
         pages: &'static mut [Page],
-        harts: impl ExactSizeIterator<Item = u64>,
+        harts: impl Iterator<Item = u64> + Clone,
     ) -> Self {
         for page in pages.iter_mut() {
             page.0.fill(PAINT);
         }
         let table = &mut pages[0].0;
-        table[0] = harts.len() as u64;
-        for (place, id) in table[1..][..harts.len()].iter_mut().zip(harts) {
+        let count = harts.clone().count();
+        table[0] = count as u64;
+        for (place, id) in table[1..][..count].iter_mut().zip(harts) {
             *place = id;
         }
         Stacks {

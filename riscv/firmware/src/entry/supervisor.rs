@@ -2,6 +2,7 @@
 
 use poorwill_arch::csr::{self, status};
 use poorwill_arch::{fence, hart_id, irqs_off, set_thread_pointer, thread_pointer};
+use poorwill_devicetree::NextMode;
 use poorwill_hart::PageTables;
 use poorwill_memory::EntryPoint;
 
@@ -18,22 +19,26 @@ pub(crate) fn page_tables() -> Option<PageTables> {
     PageTables::of_satp(csr::read::<{ csr::SATP }>())
 }
 
-/// Enters the OS in the state that HSM and SUSP define (SBI 3.0, tables 9.1 and 14.2): satp and
-/// sstatus.SIE zero, a0 the hart ID, a1 the argument.
+/// Enters the OS, mostly in S-mode, in the state that HSM and SUSP define (SBI 3.0, tables 9.1 and
+/// 14.2): satp and sstatus.SIE zero, a0 the hart ID, a1 the argument.
 ///
 /// # Safety
 ///
 /// `stack_top` is the top of this hart's stack, and the OS may execute at `point.address`.
-pub(crate) unsafe fn enter(point: EntryPoint, stack_top: usize) -> ! {
+pub(crate) unsafe fn enter(point: EntryPoint, mode: NextMode, stack_top: usize) -> ! {
     irqs_off::end();
     let head = stack_top - STACK_HEAD;
     let hart = thread_pointer();
+    let status = match mode {
+        NextMode::Supervisor => status_at_entry(),
+        NextMode::User => status_at_entry() & !status::MPP,
+    };
     // SAFETY: the head of the stack is reserved for this pointer, mepc and mstatus take effect at
     // the mret, and satp is the OS's.
     unsafe {
         core::ptr::with_exposed_provenance_mut::<usize>(head).write(hart);
         csr::write::<{ csr::SATP }>(0);
-        csr::write::<{ csr::MSTATUS }>(status_at_entry());
+        csr::write::<{ csr::MSTATUS }>(status);
         csr::write::<{ csr::MEPC }>(point.address);
         fence::all();
         set_thread_pointer(hart);

@@ -43,6 +43,20 @@ pub(super) enum DmaError {
     Pin(Function, Pin),
 }
 
+impl DmaError {
+    /// Returns whether a reset may help: a device has not answered, or not as it should.
+    pub(super) fn may_pass(self) -> bool {
+        match self {
+            DmaError::Placement(error) => matches!(
+                error,
+                PlacementError::Absent(_) | PlacementError::Stuck(_) | PlacementError::Pci(_)
+            ),
+            DmaError::Pci(_) | DmaError::Iommu(_) => true,
+            DmaError::BypassesIommu(_) | DmaError::Pin(..) => false,
+        }
+    }
+}
+
 type Iommu = TranslatingIommu<Mmio, IommuMemory>;
 
 /// The machine's IOMMUs with the contexts of all functions, and each function's domain. Each IOMMU

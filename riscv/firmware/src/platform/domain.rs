@@ -8,15 +8,17 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{DomainNode, MAX_DOMAINS, Machine, NodeName, Uart, tree_place};
+use poorwill_devicetree::{DomainNode, MAX_DOMAINS, Machine, NextMode, NodeName, Uart, tree_place};
 use poorwill_domain::pmp::{PHYSICAL_ADDRESS_BITS, PmpPlan};
 use poorwill_domain::{
-    Domain, DomainCell, HartSet, HartSetError, NextStage, Rights, StageTree, TREE_GROWTH,
+    Domain, DomainCell, DomainError, HartSet, HartSetError, LoadedStage, NextStage, Rights,
+    StageTree, TREE_GROWTH,
 };
 use poorwill_drivers::uart::Printed;
 use poorwill_log::{LineBudget, Lines, Log};
 use poorwill_memory::{MemoryMap, PhysRange};
 use spin::{Mutex, Once};
+use thiserror::Error;
 
 use super::console;
 use crate::remote_fence::Fences;
@@ -26,7 +28,7 @@ use crate::remote_fence::Fences;
 pub(crate) struct LiveDomain {
     /// Its place in the order in which domains wake.
     pub(crate) index: usize,
-    /// Empty without a partition.
+    /// Empty without domains in the device tree.
     pub(crate) name: NodeName,
     domain: Domain,
     pub(crate) state: DomainCell,
@@ -34,6 +36,10 @@ pub(crate) struct LiveDomain {
     pub(crate) boot_hart: u64,
     /// It has the console's UART.
     pub(crate) has_console: bool,
+    /// Its harts take external interrupts.
+    pub(crate) takes_interrupts: bool,
+    /// Its next stage starts in U-mode.
+    starts_in_user_mode: AtomicBool,
     /// Text of a domain without the UART, which waits for the console.
     text: Mutex<Waiting>,
     /// A part of the text is not printed yet.
@@ -67,19 +73,15 @@ impl Waiting {
 }
 
 impl LiveDomain {
-    fn new(
-        index: usize,
-        name: NodeName,
-        boot_hart: u64,
-        domain: Domain,
-        has_console: bool,
-    ) -> Self {
+    fn new(index: usize, domain: Domain, traits: Traits) -> Self {
         LiveDomain {
             index,
-            name,
-            boot_hart,
+            name: traits.name,
+            boot_hart: traits.boot_hart,
             domain,
-            has_console,
+            has_console: traits.has_console,
+            takes_interrupts: traits.takes_interrupts,
+            starts_in_user_mode: AtomicBool::new(traits.next_mode == NextMode::User),
             state: DomainCell::new(),
             text: Mutex::new(Waiting::new()),
             has_text: AtomicBool::new(false),
@@ -87,6 +89,34 @@ impl LiveDomain {
             log_copy: Mutex::new(Log::new()),
             fences: Fences::new(),
             plan: Once::new(),
+        }
+    }
+}
+
+/// Properties of a domain beside its resources.
+struct Traits {
+    name: NodeName,
+    boot_hart: u64,
+    has_console: bool,
+    takes_interrupts: bool,
+    next_mode: NextMode,
+}
+
+impl LiveDomain {
+    /// Returns whether the domain's OS gets its device tree at another place than the previous stage
+    /// left it.
+    pub(crate) fn copies_tree(&self) -> bool {
+        let tree = self.next_stage.tree;
+        let place = tree.and_then(|tree| Some((tree.blob, tree.handed_on?)));
+        place.is_some_and(|(blob, place)| blob.start != place.start)
+    }
+
+    /// The mode in which a hart enters the domain. Only the next stage may start in U-mode; each
+    /// further start is by an OS.
+    pub(crate) fn mode_at_start(&self) -> NextMode {
+        match self.starts_in_user_mode.swap(false, Ordering::Relaxed) {
+            true => NextMode::User,
+            false => NextMode::Supervisor,
         }
     }
 }
@@ -110,7 +140,7 @@ impl LiveDomain {
 
     /// As [`say`](Self::say), a line about the domain `about`, which alone reads it in the log.
     pub(crate) fn say_about(&self, about: &str, line: fmt::Arguments<'_>) {
-        if self.name.is_empty() {
+        if !is_partitioned() {
             return console::line(line);
         }
         let Some(left_out) = self.budget.lock().ask(super::milliseconds()) else {
@@ -193,7 +223,7 @@ struct Places(UnsafeCell<[MaybeUninit<LiveDomain>; MAX_DOMAINS]>);
 // SAFETY: one hart fills a place before COUNT includes it. After that it is only shared.
 unsafe impl Sync for Places {}
 
-// Not in the part of `.bss` that the boot hart clears: the places take 68 KiB.
+// Not in the part of `.bss` that the boot hart clears: the places take more than 64 KiB.
 #[unsafe(link_section = ".bss.stacks")]
 static PLACES: Places = Places(UnsafeCell::new(
     [const { MaybeUninit::uninit() }; MAX_DOMAINS],
@@ -225,12 +255,13 @@ fn push(make: impl FnOnce(usize) -> LiveDomain) -> &'static LiveDomain {
     domain
 }
 
-/// Makes the domain: all harts, `memory`, all devices, and flash without the `vault`. `next` and
-/// `tree` are the memory of its next stage and of its device tree.
+/// Makes the domain of a machine without fenced domains: all harts, `memory`, all devices, and flash
+/// without the `vault`; or the part of them that is a `lone` domain's. `next` and `tree` are the
+/// memory of its next stage and of its device tree.
 ///
 /// # Errors
 ///
-/// [`HartSetError`].
+/// [`DomainError`], [`HartSetError`].
 // Not inlined: copies of a domain must not stay on the deep stack during the start.
 #[inline(never)]
 pub(super) fn start(
@@ -238,7 +269,8 @@ pub(super) fn start(
     memory: &MemoryMap,
     [next, tree]: [PhysRange; 2],
     vault: Option<PhysRange>,
-) -> Result<&'static LiveDomain, HartSetError> {
+    lone: Option<LoneDomain<'_>>,
+) -> Result<&'static LiveDomain, StartError> {
     let harts = HartSet::new(machine.harts.iter().map(|hart| hart.id))?;
     let blob = PhysRange::new(tree.start, tree.length().saturating_sub(TREE_GROWTH));
     let reserved = machine.reserved.iter().map(|reserved| reserved.range);
@@ -257,6 +289,7 @@ pub(super) fn start(
             .into_iter()
             .collect(),
         registers: ArrayVec::new(),
+        foreign: None,
         next_stage: NextStage {
             address: next.start,
             argument: tree.start,
@@ -268,25 +301,80 @@ pub(super) fn start(
         },
         rights: Rights::ALL,
     };
-    Ok(push(|index| {
-        LiveDomain::new(index, NodeName::new(), 0, domain(), true)
-    }))
+    let traits = |node: Option<&DomainNode>| Traits {
+        name: node.map_or_else(NodeName::new, |node| node.name),
+        boot_hart: node.map_or(0, |node| node.boot_hart),
+        has_console: true,
+        takes_interrupts: true,
+        next_mode: node.map_or_else(NextMode::default, |node| node.next_mode),
+    };
+    let Some(lone) = lone else {
+        return Ok(push(|index| LiveDomain::new(index, domain(), traits(None))));
+    };
+    let mut limited = Ok(());
+    let live = push(|index| {
+        let mut domain = domain();
+        limited = domain.limit(lone.node, lone.stage, &machine.memory, lone.tree);
+        LiveDomain::new(index, domain, traits(Some(lone.node)))
+    });
+    limited?;
+    Ok(live)
 }
 
-/// Adds a domain of a partition; `console` is the machine's.
+/// The only domain of a machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoneDomain<'a> {
+    pub(super) node: &'a DomainNode,
+    pub(super) stage: &'a LoadedStage,
+    /// Hash of the partition, for the machine's identity.
+    pub(super) digest: u64,
+    /// Address of the machine's device tree.
+    pub(super) tree: u64,
+}
+
+/// Why the domain of a whole machine cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum StartError {
+    #[error(transparent)]
+    Harts(#[from] HartSetError),
+    #[error(transparent)]
+    Lone(#[from] DomainError),
+}
+
+/// A domain of a partition.
+pub(super) struct AddedDomain<'a> {
+    pub(super) node: &'a DomainNode,
+    pub(super) domain: Domain,
+    /// The machine's console.
+    pub(super) console: Option<Uart>,
+    pub(super) takes_interrupts: bool,
+}
+
+/// Adds a domain that is fenced.
 ///
 /// # Panics
 ///
 /// After [`MAX_DOMAINS`] domains; a partition has no more.
-pub(super) fn add(node: &DomainNode, domain: Domain, console: Option<Uart>) {
+pub(super) fn add(added: AddedDomain<'_>) {
+    let AddedDomain { node, domain, .. } = added;
     let mut registers = domain.registers.iter().chain(&domain.devices);
-    let has_console = console.is_some_and(|uart| registers.any(|range| range.contains(uart.base)));
-    push(|index| LiveDomain::new(index, node.name, node.boot_hart, domain, has_console));
+    let has_uart = |uart: Uart| registers.any(|range| range.contains(uart.base));
+    let traits = Traits {
+        name: node.name,
+        boot_hart: node.boot_hart,
+        has_console: added.console.is_some_and(has_uart),
+        takes_interrupts: added.takes_interrupts,
+        next_mode: node.next_mode,
+    };
+    IS_PARTITIONED.store(true, Ordering::Relaxed);
+    push(|index| LiveDomain::new(index, domain, traits));
 }
 
-/// Returns whether the machine has a partition.
+static IS_PARTITIONED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether the machine has domains that are fenced from each other.
 pub(crate) fn is_partitioned() -> bool {
-    all().any(|domain| !domain.name.is_empty())
+    IS_PARTITIONED.load(Ordering::Relaxed)
 }
 
 /// All domains; none before the platform is set up.
@@ -296,13 +384,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static LiveDomain> + Clone {
     unsafe { core::slice::from_raw_parts(first_place(), count) }.iter()
 }
 
-/// The domain of the hart with this ID.
-///
-/// # Panics
-///
-/// Before the platform is set up, and for a hart of no domain: no code calls it then.
-pub(crate) fn of(hart: u64) -> &'static LiveDomain {
-    all()
-        .find(|domain| domain.harts.contains(hart))
-        .expect("each hart has a domain, and they are set up before any hart runs for one")
+/// The domain of the hart with this ID; `None`: the hart stays in machine mode.
+pub(crate) fn of(hart: u64) -> Option<&'static LiveDomain> {
+    all().find(|domain| domain.harts.contains(hart))
 }

@@ -21,14 +21,16 @@ pub(crate) mod virtio;
 pub(crate) mod wait_clock;
 
 use core::slice;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
-pub(crate) use partition::{Previous, may_boot};
+use domain::LoneDomain;
+pub(crate) use partition::{Described, Previous, describe};
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{
-    MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, MAX_WEAR_RANGES, Machine, place,
+    Hart, MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, MAX_WEAR_RANGES, Machine, identity_with, place,
 };
-use poorwill_domain::HartSetError;
+use poorwill_domain::memory_of;
 use poorwill_domain::pmp::Pmp;
 use poorwill_drivers::Iommu;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
@@ -55,6 +57,8 @@ pub(crate) struct Platform {
     /// The vault's part of flash: a bank, or a partition of one.
     pub(crate) vault: Option<PhysRange>,
     pub(crate) mediated: &'static mediated::Mediated,
+    /// The real-time clock's page, if its time is mediated.
+    pub(crate) clock_page: Option<PhysRange>,
     pub(crate) time: Time,
     pub(crate) interrupts: interrupts::Interrupts,
     /// The OS's generation ID, if the machine supports it.
@@ -75,13 +79,27 @@ pub(crate) enum PlatformError {
     #[error("no range of memory has room for the firmware's {0} bytes")]
     NoRoom(u64),
     #[error(transparent)]
-    Harts(#[from] HartSetError),
+    Domain(#[from] domain::StartError),
     #[error(transparent)]
     Pmp(#[from] pmp::PmpError),
     #[error("domains need physical memory protection (PMP), and hart {0} has none")]
     Unprotected(u64),
     #[error(transparent)]
     Partition(#[from] partition::Refused),
+}
+
+impl PlatformError {
+    /// Returns whether a reset may help: a device has not answered.
+    pub(crate) fn may_pass(self) -> bool {
+        match self {
+            PlatformError::Partition(refused) => refused.may_pass,
+            PlatformError::Memory(_)
+            | PlatformError::NoRoom(_)
+            | PlatformError::Domain(_)
+            | PlatformError::Pmp(_)
+            | PlatformError::Unprotected(_) => false,
+        }
+    }
 }
 
 /// Maximum number of ranges that the firmware's second range must avoid: the tree's reserved
@@ -105,6 +123,16 @@ pub(crate) fn platform() -> &'static Platform {
 fn milliseconds() -> u64 {
     let time = PLATFORM.get().map(|platform| &platform.time);
     time.map_or(0, |time| time.milliseconds_in(time.ticks()))
+}
+
+/// `time` when the machine's start began.
+static BEGAN: AtomicU64 = AtomicU64::new(0);
+
+/// Milliseconds since the machine's start, or since the wake of its image; 0 before [`start`].
+fn uptime_ms() -> u64 {
+    let began = BEGAN.load(Ordering::Relaxed);
+    let time = PLATFORM.get().map(|platform| &platform.time);
+    time.map_or(0, |time| time.milliseconds_since(began))
 }
 
 unsafe extern "C" {
@@ -171,7 +199,11 @@ pub(crate) unsafe fn start(
     // SAFETY: passed on to the caller.
     unsafe {
         let memory = divide(machine, previous, bytes)?;
-        set_up(machine, memory, bytes, cut_pages)
+        let lone = match &previous.domains {
+            Described::Lone(lone) => Some(lone.with_tree(previous.information.tree.start)),
+            Described::None | Described::Fenced(_) => None,
+        };
+        set_up(machine, lone, memory, bytes, cut_pages)
     }
 }
 
@@ -188,6 +220,7 @@ pub(crate) unsafe fn start(
 #[inline(never)]
 unsafe fn set_up(
     machine: &Machine,
+    lone: Option<LoneDomain<'_>>,
     memory: Memory,
     bytes: u64,
     cut_pages: usize,
@@ -219,13 +252,13 @@ unsafe fn set_up(
         };
         let warm_reset = ram::find(firmware);
         if !is_partitioned {
-            domain::start(machine, &memory, taken, vault)?;
+            domain::start(machine, &memory, taken, vault, lone)?;
         }
         let own = [firmware, data].into_iter().chain(vault);
         let readable = generation_id.as_ref().map(|id| id.page());
         let has_plics = protect(machine, own, readable, protection)?;
-        let identity = machine.identity(memory.ranges());
         Platform {
+            identity: identity(machine, &memory, lone),
             power_fail: match is_partitioned {
                 true => machine.power_fail.map(|_| Err(CutObstacle::Domains)),
                 false => PowerFail::find(machine, memory.ranges(), [[firmware, data], taken]),
@@ -237,6 +270,7 @@ unsafe fn set_up(
             firmware: [firmware, data],
             vault,
             mediated: mediated::Mediated::start(machine, has_plics),
+            clock_page: (machine.rtc.filter(|_| is_partitioned)).map(page_of),
             time,
             interrupts: interrupts::Interrupts::new(machine),
             generation_id,
@@ -245,9 +279,9 @@ unsafe fn set_up(
                 .collect(),
             pci: machine.pci.iter().cloned().collect(),
             cache_block: machine.cache_block(),
-            identity,
         }
     };
+    BEGAN.store(platform.time.ticks(), Ordering::Relaxed);
     platform.interrupts.shared().start();
     (platform.power_fail.iter().flatten()).for_each(PowerFail::start);
     // An IOMMU that is off, as after a reset, lets no device of a domain reach memory.
@@ -273,7 +307,7 @@ unsafe fn hand_out(platform: Platform, machine: &Machine, bytes: u64, cut_pages:
     let (stacks, pages) = pages.split_at_mut(stack::pages_needed(machine.harts.len()));
     let (cut_pages, pages) = pages.split_at_mut(cut_pages);
     Started {
-        stacks: Stacks::new(stacks, machine.harts.iter().map(|hart| hart.id)),
+        stacks: Stacks::new(stacks, harts_of_domains(machine).map(|hart| hart.id)),
         platform: PLATFORM.call_once(|| platform),
         cut_pages,
         pages,
@@ -304,14 +338,30 @@ unsafe fn divide(
     bytes: u64,
 ) -> Result<Memory, PlatformError> {
     let firmware = firmware_range();
-    let taken = (previous.information).taken(&machine.memory, previous.load);
+    let taken = match &previous.domains {
+        Described::Lone(lone) => lone.taken(),
+        Described::None | Described::Fenced(_) => {
+            (previous.information).taken(&machine.memory, previous.load)
+        }
+    };
     // SAFETY: passed on to the caller.
     let data = unsafe { partition::start(machine, previous, firmware, bytes)? };
     let (data, os) = match data {
         Some(data) => (data, partition::memory()?),
         None => {
             let data = data_range(machine, firmware, taken, bytes)?;
-            (data, os_memory(machine, [firmware, data], taken)?)
+            let own = [firmware, data];
+            let os = match &previous.domains {
+                Described::Lone(lone) => {
+                    let memory = memory_of(&lone.node, &machine.memory);
+                    let memory = memory.map_err(domain::StartError::from)?;
+                    os_memory(machine, &memory, own, taken)?
+                }
+                Described::None | Described::Fenced(_) => {
+                    os_memory(machine, &machine.memory, own, taken)?
+                }
+            };
+            (data, os)
         }
     };
     Ok(Memory {
@@ -331,10 +381,16 @@ fn protect(
     protection: Pmp,
 ) -> Result<bool, pmp::PmpError> {
     let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
-    let closed = own.chain(registers.copied());
-    let mut has_plics = true;
+    // The kept ranges of a partition include the rest.
+    let is_partitioned = domain::is_partitioned();
+    let rest = own.chain(registers.copied()).filter(|_| !is_partitioned);
+    let closed = rest.chain(partition::kept().iter().copied());
+    let mut has_plics = !is_partitioned;
     for domain in domain::all() {
         let plics = mediated::plic_registers(machine).map(|(range, _)| range);
+        // Among domains only one has a PLIC: it need not be mediated, as no other one takes its
+        // interrupts.
+        let plics = plics.filter(|_| !is_partitioned);
         has_plics &= pmp::start(domain, closed.clone(), plics, readable, protection)?;
     }
     Ok(has_plics)
@@ -367,16 +423,37 @@ fn data_range(
         .ok_or(PlatformError::NoRoom(bytes))
 }
 
-/// The OS's memory: all but the firmware's and foreign memory.
+/// The machine's identity, to which a lone domain's partition belongs.
+fn identity(
+    machine: &Machine,
+    memory: &MemoryMap,
+    lone: Option<LoneDomain<'_>>,
+) -> MachineIdentity {
+    let whole = machine.identity(memory.ranges());
+    lone.map_or(whole, |lone| identity_with(lone.digest, whole))
+}
+
+fn page_of(address: u64) -> PhysRange {
+    PhysRange::new(address & !(PAGE_BYTES - 1), PAGE_BYTES)
+}
+
+/// The OS's part of `memory`: all but the firmware's and foreign memory.
 fn os_memory(
     machine: &Machine,
+    memory: &[PhysRange],
     firmware: [PhysRange; 2],
     taken: [PhysRange; 2],
 ) -> Result<MemoryMap, MemoryMapError> {
     let loaded = taken.map(|range| range.start);
     let holes = machine.foreign(&loaded).chain(firmware);
     let holes: ArrayVec<PhysRange, MAX_TAKEN> = holes.collect();
-    MemoryMap::new(&machine.memory, &holes)
+    MemoryMap::new(memory, &holes)
+}
+
+/// The harts that have a domain. The others stay in machine mode.
+pub(crate) fn harts_of_domains(machine: &Machine) -> impl Iterator<Item = &Hart> + Clone {
+    let harts = machine.harts.iter();
+    harts.filter(|hart| domain::of(hart.id).is_some())
 }
 
 impl Platform {

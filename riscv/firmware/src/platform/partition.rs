@@ -4,45 +4,97 @@
     reason = "an error names what is wrong, and ends the start"
 )]
 
+use core::fmt::Display;
 use core::slice;
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{
-    DescriptionError, DomainNode, Fdt, MAX_DOMAINS, MAX_RESERVED, MAX_SPANS, Machine, NodeName,
-    Partition, PartitionError, PciWiring, Reserved, place, reserved_of,
+    DescriptionError, DomainNode, Fdt, MAX_DOMAINS, MAX_HARTS, MAX_RESERVED, MAX_SPANS, Machine,
+    NodeName, Partition, PciWiring, Reserved, place, reserved_of,
 };
-use poorwill_domain::check::{Facts, Unfenced, check};
-use poorwill_domain::{Domain, DomainError, FwDynamic, LoadedStage, memory_of};
+use poorwill_domain::check::{Facts, findings};
+use poorwill_domain::pmp::{MAX_PLANNED, TooManyRanges};
+use poorwill_domain::{
+    Domain, DomainError, FwDynamic, KeptRanges, LoadedStage, Surroundings, has_everything,
+    memory_of,
+};
 use poorwill_memory::{MAX_RANGES, MemoryMap, MemoryMapError, PhysRange};
+use spin::Once;
 use thiserror::Error;
 
 use super::console::say;
 use super::dma::{self, DmaError};
-use super::domain;
+use super::domain::{self, AddedDomain, LoneDomain};
+use super::{firmware_range, pmp};
 
-/// The machine's partition is refused; the console has the reason.
+/// The machine's partition is refused; the console has the reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the partition is refused")]
-pub(crate) struct Refused;
+#[error("the partition is refused: {reasons} reason{}", if *reasons == 1 { "" } else { "s" })]
+pub(crate) struct Refused {
+    reasons: u32,
+    /// A reset may change the reason, since a device has not answered.
+    pub(crate) may_pass: bool,
+}
 
-impl Refused {
-    fn because(error: impl core::fmt::Display) -> Self {
-        say!("partition: {error}");
-        Refused
+/// The reasons against a partition. The console gets each one, up to a bound.
+#[derive(Debug, Default)]
+struct Reasons {
+    count: u32,
+    may_pass: bool,
+}
+
+/// The most reasons that the console gets.
+const MOST_REASONS: u32 = 20;
+
+impl Reasons {
+    fn add(&mut self, reason: impl Display) {
+        self.count += 1;
+        if self.count <= MOST_REASONS {
+            say!("partition: {reason}");
+        }
+    }
+
+    /// # Errors
+    ///
+    /// There is a reason.
+    fn check(&self) -> Result<(), Refused> {
+        if self.count > MOST_REASONS {
+            let more = self.count - MOST_REASONS;
+            say!("partition: {more} more; `poorwill domains check` prints all");
+        }
+        match self.count {
+            0 => Ok(()),
+            reasons => Err(Refused {
+                reasons,
+                may_pass: self.may_pass,
+            }),
+        }
     }
 }
 
-/// Why the partition cannot be set up.
+impl Refused {
+    fn because(error: SetupError) -> Self {
+        let mut reasons = Reasons {
+            may_pass: matches!(error, SetupError::Dma(error) if error.may_pass()),
+            ..Reasons::default()
+        };
+        reasons.add(error);
+        Refused {
+            reasons: reasons.count,
+            may_pass: reasons.may_pass,
+        }
+    }
+}
+
+/// Why a partition that can be fenced cannot be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum SetupError {
-    #[error(transparent)]
-    Partition(#[from] PartitionError),
-    #[error(transparent)]
-    Unfenced(#[from] Unfenced),
     #[error(transparent)]
     Dma(#[from] DmaError),
     #[error(transparent)]
     Domain(#[from] DomainError),
+    #[error(transparent)]
+    Kept(#[from] TooManyRanges),
     #[error("domain {0}: {1}")]
     Tree(NodeName, DescriptionError),
     #[error("the stages and reserved ranges of all domains are more than {MAX_TAKEN}")]
@@ -56,11 +108,51 @@ enum SetupError {
 /// What the previous boot stage left for the next stages.
 #[derive(Debug)]
 pub(crate) struct Previous<'a> {
-    /// The machine's device tree, if it describes domains.
-    pub(crate) domains: Option<Fdt<'a>>,
+    /// The machine's domains.
+    pub(crate) domains: Described<'a>,
     pub(crate) information: &'a FwDynamic,
     /// Fills a buffer from an address in memory.
     pub(crate) load: fn(u64, &mut [u8]),
+}
+
+/// The domains that the machine's device tree describes.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one, on the deep stack")]
+pub(crate) enum Described<'a> {
+    /// None: the machine's OS has all of it.
+    None,
+    /// The machine's OS has what this domain has.
+    Lone(Lone),
+    /// Domains that are fenced from each other, in this tree.
+    Fenced(Fdt<'a>),
+}
+
+/// The only domain of a machine.
+#[derive(Debug)]
+pub(crate) struct Lone {
+    pub(crate) node: DomainNode,
+    /// Its next stage.
+    pub(crate) stage: LoadedStage,
+    /// The partition, for the machine's identity.
+    pub(crate) digest: u64,
+}
+
+impl Lone {
+    /// The same, with the address of the machine's device tree.
+    pub(super) fn with_tree(&self, tree: u64) -> LoneDomain<'_> {
+        LoneDomain {
+            node: &self.node,
+            stage: &self.stage,
+            digest: self.digest,
+            tree,
+        }
+    }
+
+    /// Memory of its next stage and of its device tree.
+    pub(super) fn taken(&self) -> [PhysRange; 2] {
+        let none = PhysRange::new(self.stage.argument, 0);
+        [self.stage.image, self.stage.tree.unwrap_or(none)]
+    }
 }
 
 /// Maximum number of ranges that the firmware's second range must avoid on a machine with a
@@ -69,28 +161,99 @@ const MAX_TAKEN: usize = 64;
 
 type Taken = ArrayVec<PhysRange, MAX_TAKEN>;
 
-/// Whether the tree, if it describes domains, lets this hart boot the machine cold.
+/// Harts that may boot the machine.
+pub(crate) type BootHarts = ArrayVec<u64, MAX_HARTS>;
+
+/// The machine's domains, and the harts that may boot the machine cold for them: these have a domain,
+/// and the tree does not leave them out. A lone domain's next stage starts on that domain's boot
+/// hart.
 ///
 /// # Errors
 ///
 /// [`Refused`].
-pub(crate) fn may_boot(hart: u64, domains: Option<&Fdt<'_>>) -> Result<bool, Refused> {
-    // Not inlined: a partition takes 16 KiB of the deep stack.
-    #[inline(never)]
-    fn in_partition(hart: u64, tree: &Fdt<'_>) -> Result<bool, Refused> {
-        let mut partition = Partition::default();
-        let is_there = partition.survey(tree).map_err(Refused::because)?;
-        Ok(!is_there || partition.may_boot_cold(hart))
+// Not inlined: a partition takes 16 KiB of the deep stack.
+#[inline(never)]
+pub(crate) fn describe<'a>(
+    tree: Option<Fdt<'a>>,
+    machine: &Machine,
+    information: &mut FwDynamic,
+    load: fn(u64, &mut [u8]),
+) -> Result<(Described<'a>, BootHarts), Refused> {
+    let harts = machine.harts.iter().map(|hart| hart.id);
+    let listed = harts
+        .clone()
+        .filter(|hart| machine.cold_boot_harts.contain(*hart));
+    let Some(tree) = tree else {
+        return Ok((Described::None, listed.collect()));
+    };
+    let mut partition = Partition::default();
+    let mut reasons = Reasons::default();
+    let is_there = partition.survey(&tree, &mut |error| reasons.add(error));
+    reasons.check()?;
+    if !is_there {
+        return Ok((Described::None, listed.collect()));
     }
-    match domains {
-        Some(tree) if Partition::restricts_cold_boot(tree).map_err(Refused::because)? => {
-            in_partition(hart, tree)
+    check(&partition, &tree, machine, information, load)?;
+    let has_domain = |hart: &u64| partition.domain_of(*hart).is_some();
+    let without = harts.clone().filter(|hart| !has_domain(hart));
+    without.for_each(|hart| say!("hart {hart} has no domain, and stays in machine mode"));
+    let may_boot = harts.filter(|hart| has_domain(hart) && partition.may_boot_cold(*hart));
+    let may_boot = may_boot.collect();
+    let described = match partition.lone() {
+        None => Described::Fenced(tree),
+        Some(node) => {
+            let stage = LoadedStage::find(node, information, &machine.memory, load);
+            information.boot_hart = Some(node.boot_hart);
+            Described::Lone(Lone {
+                stage,
+                node: node.clone(),
+                digest: partition.digest(),
+            })
         }
-        _ => Ok(true),
-    }
+    };
+    Ok((described, may_boot))
 }
 
-/// Sets up the domains, if the tree describes a partition. Returns the firmware's second range, of
+/// Checks that the domains can be fenced, and that their next stages are in their memory.
+///
+/// # Errors
+///
+/// [`Refused`].
+fn check(
+    partition: &Partition,
+    tree: &Fdt<'_>,
+    machine: &Machine,
+    information: &FwDynamic,
+    load: fn(u64, &mut [u8]),
+) -> Result<(), Refused> {
+    let firmware = [firmware_range()];
+    let protection = pmp::probe();
+    // A domain that has everything may run without protection, as an OS without domains.
+    let has_fences = !partition.lone().is_some_and(has_everything);
+    let facts = Facts {
+        machine,
+        tree: Some(*tree),
+        wiring: PciWiring::first(tree),
+        firmware: &firmware,
+        pmp: (protection.is_there() || has_fences).then_some(protection),
+        sleep_disks: None,
+    };
+    let mut reasons = Reasons::default();
+    findings(partition, &facts, &mut |finding| reasons.add(finding));
+    // A lone domain's next stage may lie in flash, too. It is checked when it starts.
+    let fenced = partition
+        .domains
+        .iter()
+        .filter(|_| partition.lone().is_none());
+    for node in fenced {
+        let stage = LoadedStage::find(node, information, &machine.memory, load);
+        let checked = stage.check(node, &machine.memory, &firmware);
+        checked.unwrap_or_else(|error| reasons.add(error));
+    }
+    reasons.check()
+}
+
+/// Sets up the domains, if they are fenced from each other. Returns the firmware's second range, of
 /// `bytes` and the tables of the IOMMUs after them.
 ///
 /// # Errors
@@ -106,7 +269,7 @@ pub(super) unsafe fn start(
     firmware: PhysRange,
     bytes: u64,
 ) -> Result<Option<PhysRange>, Refused> {
-    let Some(tree) = &previous.domains else {
+    let Described::Fenced(tree) = &previous.domains else {
         return Ok(None);
     };
     // SAFETY: passed on to the caller.
@@ -114,7 +277,7 @@ pub(super) unsafe fn start(
     data.map(Some).map_err(Refused::because)
 }
 
-/// Sets up the domains of the partition.
+/// Sets up the domains of the partition, which [`describe`] has checked.
 ///
 /// # Safety
 ///
@@ -129,17 +292,8 @@ unsafe fn set_up(
     bytes: u64,
 ) -> Result<PhysRange, SetupError> {
     let mut partition = Partition::default();
-    partition.survey(tree)?;
+    partition.survey(tree, &mut |error| unreachable!("checked before: {error}"));
     let partition = &partition;
-    let facts = Facts {
-        machine,
-        wiring: PciWiring::first(tree),
-        firmware: &[firmware],
-        closed: &[],
-        pmp: None,
-        sleep_disks: None,
-    };
-    check(partition, &facts)?;
     let stages: ArrayVec<LoadedStage, MAX_DOMAINS> = (partition.domains.iter())
         .map(|node| LoadedStage::find(node, previous.information, &machine.memory, previous.load))
         .collect();
@@ -147,17 +301,58 @@ unsafe fn set_up(
     let taken = unsafe { taken(machine, partition, &stages, firmware)? };
     let tables = dma::table_bytes(partition, machine);
     let data = second_range(machine, partition, &stages, &taken, bytes + tables)?;
-    let holes = machine.foreign(&[]).chain([firmware, data]);
-    let holes: ArrayVec<PhysRange, { MAX_RESERVED + 2 }> = holes.collect();
-    for (node, stage) in partition.domains.iter().zip(&stages) {
-        let memory = memory_of(node, &machine.memory)?;
-        let made = Domain::of_node(node, &memory, &holes, stage, &taken)?;
-        domain::add(node, made, machine.console);
-    }
+    add_domains(
+        machine,
+        previous,
+        partition,
+        &stages,
+        [firmware, data],
+        &taken,
+    )?;
     let tables = PhysRange::new(data.end - tables, tables);
     // SAFETY: passed on to the caller; the rest of the second range is used later.
     unsafe { dma::start(partition, machine, tables)? };
     Ok(data)
+}
+
+/// The ranges that machine mode keeps from domains that are fenced.
+static KEPT: Once<ArrayVec<PhysRange, MAX_PLANNED>> = Once::new();
+
+/// The ranges that machine mode keeps from domains that are fenced; none without such domains.
+pub(super) fn kept() -> &'static [PhysRange] {
+    KEPT.get().map_or(&[], |kept| kept)
+}
+
+/// Makes the domains. `own`: the firmware's memory.
+fn add_domains(
+    machine: &Machine,
+    previous: &Previous<'_>,
+    partition: &Partition,
+    stages: &[LoadedStage],
+    own: [PhysRange; 2],
+    taken: &Taken,
+) -> Result<(), SetupError> {
+    let holes = machine.foreign(&[]).chain(own);
+    let holes: ArrayVec<PhysRange, { MAX_RESERVED + 2 }> = holes.collect();
+    let kept = KeptRanges::new(partition, machine, &own)?;
+    let closed = kept.ranges().try_into().map_err(|_| TooManyRanges)?;
+    KEPT.call_once(|| closed);
+    let around = Surroundings {
+        memory: &machine.memory,
+        holes: &holes,
+        kept: &kept,
+        reserved: taken,
+        tree: previous.information.tree.start,
+    };
+    for (node, stage) in partition.domains.iter().zip(stages) {
+        domain::add(AddedDomain {
+            node,
+            domain: Domain::of_node(node, stage, &around)?,
+            console: machine.console,
+            takes_interrupts: kept.takes_interrupts(node, machine),
+        });
+    }
+    Ok(())
 }
 
 /// All memory of the domains.

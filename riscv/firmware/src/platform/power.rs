@@ -4,10 +4,12 @@ use poorwill_arch::Mmio;
 use poorwill_devicetree::Machine;
 use poorwill_drivers::Syscon;
 use poorwill_sleep::cut::CutCommitted;
+use poorwill_sleep::{MAX_RESETS, ResetRow};
 use poorwill_store::Committed;
 use spin::Once;
 
 use super::console::say;
+use super::{firmware_range, ram};
 use crate::entry;
 
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +72,10 @@ pub(crate) enum PowerOff {
 pub(crate) fn switch_off(why: PowerOff) -> ! {
     #[cfg(feature = "irqs-off")]
     say_irqs_off();
-    _ = why;
+    // After a cut nothing may be written to memory.
+    if !matches!(why, PowerOff::Cut(_)) {
+        end_reset_row();
+    }
     write_syscon(RESET_CONTROL.get().and_then(|control| control.power_off))
 }
 
@@ -82,18 +87,65 @@ pub(crate) fn say_irqs_off() {
     }
 }
 
-/// Resets the machine.
+/// Resets the machine at the OS's request.
 pub(crate) fn reset() -> ! {
+    end_reset_row();
     write_syscon(RESET_CONTROL.get().and_then(|control| control.reset))
 }
 
-/// Resets a machine that cannot continue. Without a reset register, switches it off.
-pub(crate) fn fatal() -> ! {
+/// Resets a machine that has left a note for its next start. Without a reset register, switches it
+/// off.
+pub(crate) fn restart() -> ! {
     write_syscon(
         RESET_CONTROL
             .get()
             .and_then(|control| control.reset.or(control.power_off)),
     )
+}
+
+/// Resets a machine that cannot continue; the console has the error. Without a reset register,
+/// switches it off. After too many resets in a row the machine stops.
+pub(crate) fn fatal() -> ! {
+    match reset_row().with_reset(super::uptime_ms()) {
+        Some(row) => {
+            leave_reset_row(row);
+            restart()
+        }
+        None => {
+            // A machine that is switched on again starts again.
+            end_reset_row();
+            say!("{MAX_RESETS} resets in a row have not helped; stopped");
+            stop()
+        }
+    }
+}
+
+/// Stops a machine that could not start after a reset, either: switches it off. Without a register
+/// for that, this hart parks; the other ones wait in entry.S.
+pub(crate) fn stop() -> ! {
+    match RESET_CONTROL.get().and_then(|control| control.power_off) {
+        Some(power_off) => write_syscon(Some(power_off)),
+        None => {
+            say!("the machine has no register for power-off; stopped");
+            entry::park()
+        }
+    }
+}
+
+fn reset_row() -> ResetRow {
+    // SAFETY: the firmware's own page; at most one hart ends the machine.
+    unsafe { ram::reset_row(firmware_range()) }
+}
+
+fn end_reset_row() {
+    if reset_row() != ResetRow::default() {
+        leave_reset_row(ResetRow::default());
+    }
+}
+
+fn leave_reset_row(row: ResetRow) {
+    // SAFETY: the firmware's own page; at most one hart ends the machine.
+    unsafe { ram::leave_reset_row(firmware_range(), row) }
 }
 
 /// Number of polls of a switched-off machine before the switch counts as broken: about a second at

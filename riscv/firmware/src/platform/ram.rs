@@ -3,7 +3,7 @@
 use poorwill_arch::{cache, fence};
 use poorwill_log::{LOG_BYTES, Log};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
-use poorwill_sleep::{LoadMark, WARM_RESET_WORDS, WarmResetRecord};
+use poorwill_sleep::{LoadMark, RESET_ROW_WORDS, ResetRow, WARM_RESET_WORDS, WarmResetRecord};
 
 type Words = [u64; WARM_RESET_WORDS];
 
@@ -21,10 +21,17 @@ fn mark_place(firmware: PhysRange) -> *mut u64 {
     place(firmware).cast::<u64>().wrapping_add(MARK_WORD)
 }
 
-/// Offset of the log in the page, after the mark.
+/// Index of the first word of the row of resets, after the mark.
+const ROW_WORD: usize = MARK_WORD + 1;
+
+fn row_place(firmware: PhysRange) -> *mut [u64; RESET_ROW_WORDS] {
+    place(firmware).cast::<u64>().wrapping_add(ROW_WORD).cast()
+}
+
+/// Offset of the log in the page, after the row.
 const LOG_OFFSET: u64 = PAGE_BYTES - LOG_BYTES as u64;
 
-const _: () = assert!(LOG_OFFSET as usize >= (MARK_WORD + 1) * size_of::<u64>());
+const _: () = assert!(LOG_OFFSET as usize >= (ROW_WORD + RESET_ROW_WORDS) * size_of::<u64>());
 
 /// The log that the last start left.
 ///
@@ -65,6 +72,27 @@ pub(super) unsafe fn set_load_mark(firmware: PhysRange, mark: LoadMark, cache_bl
         let bytes = PhysRange::new(place.addr() as u64, size_of::<u64>() as u64);
         cache::write_back(bytes, block);
     }
+    fence::everything();
+}
+
+/// The resets in a row because of errors.
+///
+/// # Safety
+///
+/// As [`find`], but other harts may run.
+pub(super) unsafe fn reset_row(firmware: PhysRange) -> ResetRow {
+    // SAFETY: by the caller's contract; words are aligned, and any bits are numbers.
+    ResetRow::from_words(unsafe { row_place(firmware).read_volatile() })
+}
+
+/// Leaves the row of resets for the next start.
+///
+/// # Safety
+///
+/// As [`reset_row`].
+pub(super) unsafe fn leave_reset_row(firmware: PhysRange, row: ResetRow) {
+    // SAFETY: by the caller's contract; words are aligned.
+    unsafe { row_place(firmware).write_volatile(row.to_words()) };
     fence::everything();
 }
 

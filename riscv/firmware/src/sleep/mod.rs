@@ -79,13 +79,13 @@ pub(crate) fn wake(began: u64, stopped: &DomainStopped<'_>, no_cut: Option<CutRe
     let core = match woke {
         Woke::Awake(core) => core,
         Woke::Cold(reason) => return reason,
-        Woke::Reset(_) => power::fatal(),
+        Woke::Reset(_) => power::restart(),
         Woke::Cleared => {
             // The machine restarts now, and the next start boots cold and reports the reason.
             if let Some(reason) = no_cut {
                 cut::note(reason);
             }
-            power::fatal()
+            power::restart()
         }
     };
     #[cfg(feature = "irqs-off")]
