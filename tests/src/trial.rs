@@ -1,6 +1,7 @@
 //! Runs one trial.
 
 mod assemble;
+mod domains;
 mod follow;
 mod power_on;
 

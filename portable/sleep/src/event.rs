@@ -121,6 +121,9 @@ pub enum Event<'e> {
     /// Images on disks that are not connected may still wake.
     #[error("an image elsewhere may still wake: {0}")]
     StillArmed(VaultError),
+    /// A start that wakes no image has discarded one.
+    #[error("warning: the image of the last sleep is discarded")]
+    ImageDiscarded,
     /// A cold boot could not discard all images.
     #[error("the images in the sleep area cannot be discarded: {0}")]
     NotDiscarded(StoreError),

@@ -63,6 +63,6 @@ pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTIONS;
 pub use text::{REPORT_BYTES, ReportText};
 pub use vault_state::{VaultFault, VaultState};
-pub use wake::{Woke, wake};
+pub use wake::{Cleared, Woke, discard_images, wake};
 pub use warm_reset::{BootAttempt, LoadMark, WARM_RESET_WORDS, WarmResetRecord};
 pub use work::Work;

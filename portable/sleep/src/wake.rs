@@ -1,6 +1,6 @@
 //! Wakes a machine at power-on (the thesis's chapter 3.3).
 
-use poorwill_image::{Here, clear};
+use poorwill_image::{Here, ImageKind, clear};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::{OsMemory, PAGE_BYTES};
 use poorwill_store::{Admitted, DiscardReason, Failure, StoreError};
@@ -38,10 +38,7 @@ pub fn wake<M: Machine>(
     work: &mut Work<'_>,
     began: u64,
 ) -> Woke<Resume<M>> {
-    if machine.last_load_mark() == LoadMark::Set {
-        clear(memory, machine.domain().workers());
-        machine.set_load_mark(LoadMark::Clear);
-        machine.say(&Event::Cleared);
+    if clear_after_load(machine, memory).is_err() {
         return Woke::Cleared;
     }
     let sealing = Sealing::at_wake(machine);
@@ -64,6 +61,46 @@ pub fn wake<M: Machine>(
         }
         Err(error) => Woke::Cold(without_area(machine, work, error)),
     }
+}
+
+/// OS memory held a part of a sealed image. It is cleared, with all files that were loaded for this
+/// start: the machine must be reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cleared;
+
+/// Discards all images, for a start that wakes none: its OS may write to the disks. Snapshots stay.
+///
+/// # Errors
+///
+/// [`Cleared`]; the images are not discarded then.
+pub fn discard_images<M: Machine>(
+    machine: &M,
+    memory: &mut OsMemory,
+    work: &mut Work<'_>,
+) -> Result<(), Cleared> {
+    clear_after_load(machine, memory)?;
+    disarm(machine);
+    for_each_area(machine, work, &mut |area| {
+        let had_image = area
+            .newest()
+            .is_ok_and(|image| image.kind() != ImageKind::Snapshot);
+        match area.discard_all(DiscardReason::ColdBoot) {
+            Ok(()) if had_image => machine.say(&Event::ImageDiscarded),
+            discarded => say_kept(machine, discarded.err()),
+        }
+    });
+    Ok(())
+}
+
+/// Clears OS memory if the power was lost while a sealed image was loaded.
+fn clear_after_load<M: Machine>(machine: &M, memory: &mut OsMemory) -> Result<(), Cleared> {
+    if machine.last_load_mark() == LoadMark::Clear {
+        return Ok(());
+    }
+    clear(memory, machine.domain().workers());
+    machine.set_load_mark(LoadMark::Clear);
+    machine.say(&Event::Cleared);
+    Err(Cleared)
 }
 
 /// A cold boot without an area, or with more than one. Images on disks that are not connected may

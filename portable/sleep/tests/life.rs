@@ -125,6 +125,27 @@ fn a_cold_boot_gives_up_the_image() {
     assert!(matches!(machine.boot(&mut disk), Boot::Cold(NoImage::None)));
 }
 
+/// The disk of the image may be away while another OS starts: the vault knows.
+#[test]
+fn a_start_without_a_wake_ends_images_but_no_snapshot() {
+    for mut machine in Machine::both() {
+        let mut disk = disk();
+        machine.run(1);
+        machine.sleep(&mut disk).unwrap();
+        machine.boot_without_wake(&mut disk).unwrap();
+        assert!(matches!(machine.boot(&mut disk), Boot::Cold(NoImage::None)));
+
+        machine.keep(&mut disk).unwrap();
+        machine.boot_without_wake(&mut disk).unwrap();
+        assert!(matches!(machine.boot(&mut disk), Boot::Woken));
+    }
+    let mut machine = Machine::sealing();
+    let (mut away, mut other) = (disk(), disk());
+    machine.sleep(&mut away).unwrap();
+    machine.boot_without_wake(&mut other).unwrap();
+    assert!(!matches!(machine.boot(&mut away), Boot::Woken));
+}
+
 #[test]
 fn an_image_is_consumed_once() {
     let (mut machine, mut disk) = (Machine::new(), disk());

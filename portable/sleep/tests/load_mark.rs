@@ -5,8 +5,9 @@ mod common;
 use common::{Boot, Machine, disk};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::Page;
+use poorwill_sleep::Cleared;
 use poorwill_sleep::LoadMark::{Clear, Set};
-use poorwill_store::Failure;
+use poorwill_store::{Failure, NoImage};
 
 /// Turns over a bit of what was written last on the disk: the end of the page data.
 fn flip_last_data(bytes: &mut [u8]) {
@@ -64,5 +65,20 @@ fn a_start_that_finds_the_mark_clears_memory_before_anything_else() {
         assert!(is_clear(&machine));
         // The image was not looked at.
         assert!(matches!(machine.boot(&mut disk), Boot::Woken));
+    }
+}
+
+#[test]
+fn a_start_without_a_wake_clears_memory_too() {
+    for mut machine in Machine::both() {
+        let mut disk = asleep(&mut machine);
+        machine.run(2);
+        machine.load_mark = Set;
+        assert_eq!(machine.boot_without_wake(&mut disk), Err(Cleared));
+        assert_eq!(machine.load_marks, [Clear]);
+        assert!(is_clear(&machine));
+        // The machine is reset, and the next start discards the image.
+        assert_eq!(machine.boot_without_wake(&mut disk), Ok(()));
+        assert!(matches!(machine.boot(&mut disk), Boot::Cold(NoImage::None)));
     }
 }

@@ -114,9 +114,7 @@ fn boot(
     // armed.
     early(cut::wait_for_power);
 
-    // All other harts are stopped: only the OS starts harts, and it does not run yet.
-    let stopped = DomainStopped::before_start(own.domain());
-    let stopped = stopped.map_err(|hart| BootError::NotStopped(hart.id()))?;
+    let stopped = rested(own)?;
     let no_cut = match cut::go(own, began) {
         Ok(never) => match never {},
         Err(NoGo::Cold(reason)) => reason,
@@ -139,6 +137,12 @@ fn boot(
     domain.run();
     first.start(Task::Start(entry))?;
     own.wait()
+}
+
+/// Proves that no hart runs an OS: only an OS starts harts, and none runs before its start.
+fn rested(own: ThisHart) -> Result<DomainStopped<'static>, BootError> {
+    let stopped = DomainStopped::before_start(own.domain());
+    stopped.map_err(|hart| BootError::NotStopped(hart.id()))
 }
 
 /// Starts the next stage of each domain, in the order in which they wake.
@@ -204,6 +208,11 @@ fn start(
         unsafe { boot_hart::hand_over(hart_id, &machine, &usable, &next, [tree, information]) };
         return Err(BootError::NoBootHart(hart_id));
     }
+    let previous = Previous {
+        domains,
+        information: &next,
+        load,
+    };
     // SAFETY: the tree describes this machine, and boot is called once.
     let Started {
         platform,
@@ -212,11 +221,6 @@ fn start(
         pages,
     } = early(|| unsafe {
         let cut_pages = cut::pages_needed(&machine);
-        let previous = Previous {
-            domains,
-            information: &next,
-            load,
-        };
         platform::start(&machine, &previous, sleep_memory::pages_needed, cut_pages)
     })?;
     // SAFETY: the tree describes this machine.
@@ -230,10 +234,33 @@ fn start(
     // A hart that handed the start over has sent this one an IPI.
     own.clear_ipi();
     stacks.publish();
+    if domain::is_partitioned() {
+        // SAFETY: the tree describes this machine, and boot is called once.
+        unsafe { begin_fenced(own, &machine, &previous)? };
+    }
     // This hart is left out: it would not handle the IPI while it loads. QEMU runs a hart with a
     // pending interrupt at a third of its speed, and the hart could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
     Ok((next, own, began))
+}
+
+/// Ends what earlier starts have left, since domains wake nothing: their disks and memory will
+/// differ. Then closes memory to devices.
+///
+/// # Safety
+///
+/// `machine` describes this machine, and this is called once.
+// Not inlined: its frame must not lie below the rest of the start on the deep stack.
+#[inline(never)]
+unsafe fn begin_fenced(
+    own: ThisHart,
+    machine: &Machine,
+    previous: &Previous<'_>,
+) -> Result<(), BootError> {
+    sleep::discard_images(&rested(own)?);
+    cut::forget_all();
+    // SAFETY: passed on to the caller.
+    Ok(early(|| unsafe { platform::fence_dma(machine, previous) })?)
 }
 
 /// Runs long work while no OS runs.

@@ -42,6 +42,9 @@ pub struct PowerOn {
     pub guest: Option<Guest>,
     /// The command line, in place of the row's. Another guest than the row's never gets the row's.
     pub words: Option<String>,
+    /// The machine has two domains, on harts 0 and 1. They run a loop.
+    #[serde(default)]
+    pub domains: bool,
     /// Size of the memory, if it differs from the row's.
     pub memory: Option<String>,
     /// Number of harts, if it differs from the row's.
@@ -109,6 +112,7 @@ impl PowerOn {
             instead: None,
             guest: None,
             words: None,
+            domains: false,
             memory: None,
             harts: None,
             arguments: Vec::new(),

@@ -9,7 +9,7 @@ use poorwill_machine::tree::{power_fail, write};
 use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, GRACE_US, Machine, TINY_COMMAND_LINE};
 use poorwill_plugin::cache::Geometry;
 
-use super::Run;
+use super::{Run, domains};
 use crate::damage::Found;
 use crate::plan::{Guest, PowerOn};
 use crate::setup::EDK2_VARIABLES;
@@ -73,7 +73,10 @@ impl Run<'_> {
             ]);
         }
         machine.extra_arguments = more.into_iter().map(OsString::from).collect();
-        self.add_tree(&mut machine)?;
+        self.add_tree(on, &mut machine)?;
+        if on.domains {
+            domains::load(&mut machine, self.folder)?;
+        }
         if trial.row.plugin {
             // Added last, so that a QEMU that only writes the device tree runs without the plugin.
             let plugin = found(&self.setup.plugin)?;
@@ -139,9 +142,11 @@ impl Run<'_> {
     }
 
     /// Adds the board's nodes to QEMU's device tree, if the board has some.
-    fn add_tree(&self, machine: &mut Machine) -> anyhow::Result<()> {
+    fn add_tree(&self, on: &PowerOn, machine: &mut Machine) -> anyhow::Result<()> {
         let board = &self.trial.board;
-        if board.tree.is_none() && board.hold_up_us.is_none() && board.damaged_at.is_none() {
+        let is_qemus =
+            board.tree.is_none() && board.hold_up_us.is_none() && board.damaged_at.is_none();
+        if is_qemus && !on.domains {
             return Ok(());
         }
         let file = self.folder.join("tree.dtb");
@@ -153,6 +158,7 @@ impl Run<'_> {
         }
         // Last, since it may delete nodes that were added before.
         source += board.tree.as_deref().unwrap_or_default();
+        source += if on.domains { domains::SOURCE } else { "" };
         write(machine, &qemu, &source, &file)?;
         if let Some(node) = &board.damaged_at {
             tree::damage(&file, node)?;

@@ -17,6 +17,10 @@ pub trait GoMachine: Prover {
     /// The record.
     fn record(&self) -> &impl CutMemory;
 
+    /// Returns whether the last start of an OS had this record. After a start without a record, or
+    /// with one in another place, memory holds what another OS has left.
+    fn is_last_record(&self) -> bool;
+
     /// The state that [`check`](Self::check) has read, for [`restore`](Self::restore).
     type State;
 
@@ -127,6 +131,7 @@ pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
     let reason = match found {
         Found::Nothing => None,
         Found::Refused(reason) => Some(reason),
+        Found::Cut(_) if !machine.is_last_record() => Some(CutReason::Old),
         Found::Cut(report) => match prepare(machine, report) {
             Ok(state) => return finish(machine, state, report),
             Err(reason) => Some(reason),

@@ -9,7 +9,8 @@ use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{EntryPoint, PAGE_BYTES, Page, to_usize};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::{
-    AreaError, ColdBoot, LoadMark, NoSleep, NoWake, Quiesced, Refusal, Slept, Woke, sleep, wake,
+    AreaError, Cleared, ColdBoot, LoadMark, NoSleep, NoWake, Quiesced, Refusal, Slept, Woke,
+    discard_images, sleep, wake,
 };
 use poorwill_store::fake::TABLE_BYTES;
 use poorwill_store::{Area, Configuration, Failure, Name, NoImage, StoreError};
@@ -132,6 +133,17 @@ impl Machine {
         let window = Window::new(&mut medium, START, 7 * MIB).unwrap();
         order_snapshot(window).map_err(|error| NotAsleep::Refused(error.into()))?;
         self.sleep(disk)
+    }
+
+    /// A power-on that wakes no image.
+    pub(crate) fn boot_without_wake(&mut self, disk: &mut dyn Medium) -> Result<(), Cleared> {
+        let vault = self.vault.as_mut().map(|vault| vault as &mut dyn KeyVault);
+        let machine = FakeMachine::new(disk, START, 7 * MIB, vault);
+        machine.load_mark.set(self.load_mark);
+        let discarded = discard_images(&machine, self.memory.os(), &mut self.work.lend());
+        self.load_mark = machine.load_mark.get();
+        self.load_marks = machine.load_marks.take();
+        discarded
     }
 
     /// A power-on.

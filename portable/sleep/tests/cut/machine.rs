@@ -116,6 +116,8 @@ pub(crate) struct Machine {
     /// A write of the flash that fails, counted from 1.
     pub(crate) failing_write: Cell<usize>,
     pub(crate) proof: RefCell<Option<Proof>>,
+    /// An OS has started without the record since.
+    pub(crate) started_without: Cell<bool>,
     /// The memory controller tells of an error; from then on that Go puts devices back.
     pub(crate) has_error: Cell<bool>,
     pub(crate) fails_in_restore: Cell<bool>,
@@ -181,6 +183,7 @@ impl Machine {
             mutant: Cell::new(None),
             failing_write: Cell::new(0),
             proof: RefCell::new(None),
+            started_without: Cell::new(false),
             has_error: Cell::new(false),
             fails_in_restore: Cell::new(false),
             can_wipe: Cell::new(false),
@@ -498,6 +501,10 @@ impl GoMachine for Machine {
 
     fn record(&self) -> &impl CutMemory {
         self
+    }
+
+    fn is_last_record(&self) -> bool {
+        !self.started_without.get()
     }
 
     fn has_memory_error(&self) -> bool {

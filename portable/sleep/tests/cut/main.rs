@@ -160,6 +160,19 @@ fn a_cut_is_gone_on_with_once() {
     }
 }
 
+/// An OS without the record has used memory, such as a domain. The record itself is whole.
+#[test]
+fn a_cut_from_before_another_os_is_over() {
+    for kept in started() {
+        let cut = run_and_stop(&kept, 11, None, 0);
+        let machine = Machine::new(cut.kept);
+        machine.started_without.set(true);
+        assert_eq!(go(&machine).err(), Some(NoGo::Cold(Some(CutReason::Old))));
+        let (started, _) = start(machine.power_off(0), None);
+        assert!(matches!(started, Start::Cold(None)), "it is said once");
+    }
+}
+
 /// What a start finds where the first cut was gone on with last, and no other followed; and
 /// where none was.
 fn found_behind(went_on: bool) -> Found {

@@ -109,6 +109,10 @@ impl GoMachine for Going {
         &self.record
     }
 
+    fn is_last_record(&self) -> bool {
+        platform().had_cut_record(self.record.base())
+    }
+
     fn has_memory_error(&self) -> bool {
         controller().is_some_and(Controller::has_error)
     }
@@ -213,7 +217,10 @@ fn execution_of(context: &HartContext) -> Option<(Execution, u64)> {
 ///
 /// [`NoGo`]: the machine boots cold, or is to be reset.
 pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible, NoGo> {
-    let record = record().ok_or(NoGo::Cold(None))?;
+    let Some(record) = record() else {
+        forget_all();
+        return Err(NoGo::Cold(None));
+    };
     let going = Going {
         record,
         own,
@@ -223,7 +230,8 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
     let ready = match stack::leaves_nothing() {
         true => stack::apart(|| cut::go(&going)),
         false => cut::go(&going),
-    }?;
+    };
+    let ready = ready.inspect_err(|_| platform().leave_cut_record(record.base()))?;
     let wakes = release(record, &going.restored.take(), &ready.report());
     // Each hart has its task by now, so another power failure finds all harts on their way. A hart
     // that wakes arms the line once its state is restored.
@@ -231,6 +239,11 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         status::arm_again();
     }
     own.wait()
+}
+
+/// Lets no cut of an earlier start resume, for a start that makes none.
+pub(crate) fn forget_all() {
+    platform().leave_cut_record(0);
 }
 
 /// Reports the cut on the console, and gives each hart its task. Returns whether one of them wakes.

@@ -31,7 +31,7 @@ use crate::platform::platform;
 use crate::platform::power::{self, PowerOff};
 use crate::platform::power_fail::{self, PowerFail};
 
-pub(crate) use go::{go, go_on, wait_for_release, woke};
+pub(crate) use go::{forget_all, go, go_on, wait_for_release, woke};
 pub(crate) use record::{BYTES, pages_needed, pages_with, take_memory};
 pub(crate) use request::request;
 pub(crate) use sealed::leave_sealed;

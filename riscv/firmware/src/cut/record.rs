@@ -79,6 +79,11 @@ pub(super) fn record() -> Option<Record> {
 }
 
 impl Record {
+    /// Its address.
+    pub(super) fn base(self) -> u64 {
+        self.base as u64
+    }
+
     fn at<T>(self, offset: usize) -> *mut T {
         core::ptr::with_exposed_provenance_mut(self.base + offset)
     }

@@ -242,7 +242,7 @@ unsafe fn set_up(
         if is_partitioned && !protection.is_there() {
             return Err(PlatformError::Unprotected(machine.harts[0].id));
         }
-        let vault = (protection.is_there() && !is_partitioned)
+        let vault = (protection.is_there())
             .then(|| vault::find(machine, time.clone()))
             .flatten();
         bus::start(machine, vault, protection.is_there(), &time);
@@ -284,12 +284,30 @@ unsafe fn set_up(
     BEGAN.store(platform.time.ticks(), Ordering::Relaxed);
     platform.interrupts.shared().start();
     (platform.power_fail.iter().flatten()).for_each(PowerFail::start);
-    // An IOMMU that is off, as after a reset, lets no device of a domain reach memory.
-    if !is_partitioned {
-        platform.open_iommus();
-    }
+    platform.open_iommus();
     // SAFETY: passed on to the caller.
     Ok(unsafe { hand_out(platform, machine, bytes, cut_pages) })
+}
+
+/// Closes memory to all PCI functions but those of domains, on a machine whose domains are fenced.
+/// Before this the firmware's own disks reach memory, and after it they do not.
+///
+/// # Errors
+///
+/// [`PlatformError::Partition`].
+///
+/// # Safety
+///
+/// As for [`start`]; this is called once, after it.
+pub(crate) unsafe fn fence_dma(
+    machine: &Machine,
+    previous: &Previous<'_>,
+) -> Result<(), PlatformError> {
+    if let Described::Fenced(tree) = &previous.domains {
+        // SAFETY: passed on to the caller.
+        unsafe { partition::fence_dma(machine, tree, platform().firmware[1])? };
+    }
+    Ok(())
 }
 
 /// Divides the first `bytes` of the firmware's second range, and sets the platform. Tables of IOMMUs
@@ -469,6 +487,18 @@ impl Platform {
     pub(crate) fn set_load_mark(&self, mark: LoadMark) {
         // SAFETY: the firmware's own memory; only the hart that wakes the machine uses it.
         unsafe { ram::set_load_mark(self.firmware[0], mark, self.cache_block) }
+    }
+
+    /// Returns whether the last start of an OS had its record of cuts at `base`.
+    pub(crate) fn had_cut_record(&self, base: u64) -> bool {
+        // SAFETY: as in `set_load_mark`.
+        unsafe { ram::had_cut_record(self.firmware[0], base) }
+    }
+
+    /// Leaves the place of this start's record of cuts for the next start; 0: it has none.
+    pub(crate) fn leave_cut_record(&self, base: u64) {
+        // SAFETY: as in `set_load_mark`.
+        unsafe { ram::leave_cut_record(self.firmware[0], base, self.cache_block) }
     }
 
     /// Records a snapshot's wake, in case of a reset.

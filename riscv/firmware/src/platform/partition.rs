@@ -116,16 +116,18 @@ pub(crate) struct Previous<'a> {
 }
 
 /// The domains that the machine's device tree describes.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one, on the deep stack")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Described<'a> {
     /// None: the machine's OS has all of it.
     None,
     /// The machine's OS has what this domain has.
-    Lone(Lone),
+    Lone(&'static Lone),
     /// Domains that are fenced from each other, in this tree.
     Fenced(Fdt<'a>),
 }
+
+/// The only domain of a machine. It is too large for the deep stack, of which the vault needs a half.
+static LONE: Once<Lone> = Once::new();
 
 /// The only domain of a machine.
 #[derive(Debug)]
@@ -204,11 +206,11 @@ pub(crate) fn describe<'a>(
         Some(node) => {
             let stage = LoadedStage::find(node, information, &machine.memory, load);
             information.boot_hart = Some(node.boot_hart);
-            Described::Lone(Lone {
+            Described::Lone(LONE.call_once(|| Lone {
                 stage,
                 node: node.clone(),
                 digest: partition.digest(),
-            })
+            }))
         }
     };
     Ok((described, may_boot))
@@ -292,13 +294,20 @@ unsafe fn set_up(
     bytes: u64,
 ) -> Result<PhysRange, SetupError> {
     let mut partition = Partition::default();
-    partition.survey(tree, &mut |error| unreachable!("checked before: {error}"));
+    survey(&mut partition, tree);
     let partition = &partition;
     let stages: ArrayVec<LoadedStage, MAX_DOMAINS> = (partition.domains.iter())
         .map(|node| LoadedStage::find(node, previous.information, &machine.memory, previous.load))
         .collect();
     // SAFETY: the previous stage left these trees, and no other code uses them yet.
-    let taken = unsafe { taken(machine, partition, &stages, firmware)? };
+    let taken = unsafe {
+        taken(
+            machine,
+            partition,
+            &stages,
+            [firmware, previous.information.tree],
+        )?
+    };
     let tables = dma::table_bytes(partition, machine);
     let data = second_range(machine, partition, &stages, &taken, bytes + tables)?;
     add_domains(
@@ -309,10 +318,38 @@ unsafe fn set_up(
         [firmware, data],
         &taken,
     )?;
-    let tables = PhysRange::new(data.end - tables, tables);
-    // SAFETY: passed on to the caller; the rest of the second range is used later.
-    unsafe { dma::start(partition, machine, tables)? };
     Ok(data)
+}
+
+/// Closes memory to all PCI functions, and gives domains theirs. `tree` has the domains, and `data`
+/// is the firmware's second range, both as for [`start`].
+///
+/// # Errors
+///
+/// [`Refused`].
+///
+/// # Safety
+///
+/// As for [`start`]; this is called once, after it.
+// Not inlined: a partition takes 16 KiB of the deep stack.
+#[inline(never)]
+pub(super) unsafe fn fence_dma(
+    machine: &Machine,
+    tree: &Fdt<'_>,
+    data: PhysRange,
+) -> Result<(), Refused> {
+    let mut partition = Partition::default();
+    survey(&mut partition, tree);
+    let tables = dma::table_bytes(&partition, machine);
+    let tables = PhysRange::new(data.end - tables, tables);
+    // SAFETY: passed on to the caller; nothing else uses the end of the second range.
+    let fenced = unsafe { dma::start(&partition, machine, tables) };
+    fenced.map_err(|error| Refused::because(error.into()))
+}
+
+/// Reads the partition, which [`describe`] has checked.
+fn survey(partition: &mut Partition, tree: &Fdt<'_>) {
+    partition.survey(tree, &mut |error| unreachable!("checked before: {error}"));
 }
 
 /// The ranges that machine mode keeps from domains that are fenced.
@@ -370,7 +407,8 @@ pub(super) fn memory() -> Result<MemoryMap, MemoryMapError> {
     MemoryMap::new(&all, &[])
 }
 
-/// Memory that is in use when the next stages start.
+/// Memory that is in use when the next stages start. `own`: the firmware's memory, and the machine's
+/// tree, which is read again.
 ///
 /// # Safety
 ///
@@ -379,11 +417,11 @@ unsafe fn taken(
     machine: &Machine,
     partition: &Partition,
     stages: &[LoadedStage],
-    firmware: PhysRange,
+    own: [PhysRange; 2],
 ) -> Result<Taken, SetupError> {
     let mut taken = Taken::new();
     let mut add = |range| taken.try_push(range).map_err(|_| SetupError::TooManyTaken);
-    add(firmware)?;
+    own.into_iter().try_for_each(&mut add)?;
     let reserved = |reserved: &Reserved| reserved.range;
     (machine.reserved.iter().map(reserved)).try_for_each(&mut add)?;
     for (node, stage) in partition.domains.iter().zip(stages) {

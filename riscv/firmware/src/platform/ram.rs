@@ -28,10 +28,21 @@ fn row_place(firmware: PhysRange) -> *mut [u64; RESET_ROW_WORDS] {
     place(firmware).cast::<u64>().wrapping_add(ROW_WORD).cast()
 }
 
-/// Offset of the log in the page, after the row.
+/// Index of the first of the two words of the record of cuts, after the row: a mark, and an address.
+const CUT_RECORD_WORD: usize = ROW_WORD + RESET_ROW_WORDS;
+
+/// The mark: these words were left by a start.
+const CUT_RECORD: u64 = u64::from_le_bytes(*b"CUTRECRD");
+
+fn cut_record_place(firmware: PhysRange) -> *mut [u64; 2] {
+    let place = place(firmware).cast::<u64>();
+    place.wrapping_add(CUT_RECORD_WORD).cast()
+}
+
+/// Offset of the log in the page, after these.
 const LOG_OFFSET: u64 = PAGE_BYTES - LOG_BYTES as u64;
 
-const _: () = assert!(LOG_OFFSET as usize >= (ROW_WORD + RESET_ROW_WORDS) * size_of::<u64>());
+const _: () = assert!(LOG_OFFSET as usize >= (CUT_RECORD_WORD + 2) * size_of::<u64>());
 
 /// The log that the last start left.
 ///
@@ -68,8 +79,12 @@ pub(super) unsafe fn set_load_mark(firmware: PhysRange, mark: LoadMark, cache_bl
     fence::everything();
     // SAFETY: by the caller's contract; a page is aligned.
     unsafe { place.write_volatile(mark.to_word()) };
+    let bytes = PhysRange::new(place.addr() as u64, size_of::<u64>() as u64);
+    write_back(bytes, cache_block);
+}
+
+fn write_back(bytes: PhysRange, cache_block: Option<u64>) {
     if let Some(block) = cache_block {
-        let bytes = PhysRange::new(place.addr() as u64, size_of::<u64>() as u64);
         cache::write_back(bytes, block);
     }
     fence::everything();
@@ -94,6 +109,34 @@ pub(super) unsafe fn leave_reset_row(firmware: PhysRange, row: ResetRow) {
     // SAFETY: by the caller's contract; words are aligned.
     unsafe { row_place(firmware).write_volatile(row.to_words()) };
     fence::everything();
+}
+
+/// Returns whether the last start of an OS had its record of cuts at `base`. A start by a version
+/// that leaves no such words counts as one.
+///
+/// # Safety
+///
+/// As [`find`].
+pub(super) unsafe fn had_cut_record(firmware: PhysRange, base: u64) -> bool {
+    // SAFETY: by the caller's contract; words are aligned, and any bits are numbers.
+    let [mark, last] = unsafe { cut_record_place(firmware).read_volatile() };
+    mark != CUT_RECORD || last == base
+}
+
+/// Leaves the place of this start's record of cuts; 0: it has none. The words are in memory, not
+/// only in a cache, before all later writes.
+///
+/// # Safety
+///
+/// As [`set_load_mark`].
+pub(super) unsafe fn leave_cut_record(firmware: PhysRange, base: u64, cache_block: Option<u64>) {
+    let place = cut_record_place(firmware);
+    // SAFETY: by the caller's contract; words are aligned.
+    unsafe { place.write_volatile([CUT_RECORD, base]) };
+    write_back(
+        PhysRange::new(place.addr() as u64, size_of_val(&[0, base]) as u64),
+        cache_block,
+    );
 }
 
 /// The last start's record. Called once: it replaces the record by this start's.

@@ -13,7 +13,7 @@ use poorwill_hart::Task;
 use poorwill_image::PowerFails;
 use poorwill_memory::EntryPoint;
 use poorwill_sleep::cut::CutReason;
-use poorwill_sleep::{ColdBoot, NoSleep};
+use poorwill_sleep::{Cleared, ColdBoot, NoSleep};
 use poorwill_sleep::{Quiesced, Slept, Woke};
 
 use crate::cut;
@@ -61,6 +61,21 @@ pub(crate) fn sleep(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(
         }
         Slept::Cut(committed) => power::switch_off(PowerOff::Cut(committed)),
         Slept::InDoubt(_) => cut::power_off(PowerOff::InDoubt),
+    }
+}
+
+/// Discards all images, for a start that wakes none. The disks must reach memory.
+pub(crate) fn discard_images(stopped: &DomainStopped<'_>) {
+    let mut memory = os_memory(stopped);
+    let firmware = Firmware(Phase::Start);
+    // SAFETY: no OS has a timer that could fire.
+    let discarded = unsafe {
+        interruptible(0, || {
+            poorwill_sleep::discard_images(&firmware, &mut memory, &mut work())
+        })
+    };
+    if let Err(Cleared) = discarded {
+        power::restart()
     }
 }
 
