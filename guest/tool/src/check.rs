@@ -57,6 +57,10 @@ const PCI: &[&str] = &[
 /// Virtio drivers of these kernels without `freeze`.
 const VIRTIO: &[&str] = &["9pnet_virtio", "virtio_gpu"];
 
+/// A bus: the folder of its drivers, the names of those without a suspend, and which of a driver's
+/// files are devices.
+type Bus<'a> = (&'a str, &'a [&'a str], &'a dyn Fn(&str) -> bool);
+
 /// Shows each such device.
 ///
 /// # Errors
@@ -66,7 +70,7 @@ pub(crate) fn check(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Erro
     let mut is_any_lost = false;
     let is_function = |name: &str| domain_and_bus(name).is_some();
     let is_virtio = |name: &str| name.starts_with("virtio");
-    let buses: [(&str, &[&str], &dyn Fn(&str) -> bool); 2] = [
+    let buses: [Bus<'_>; 2] = [
         (places.pci_drivers, PCI, &is_function),
         (places.virtio_drivers, VIRTIO, &is_virtio),
     ];
