@@ -46,7 +46,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// Devices that hold no state of the OS, by `compatible`.
-pub(crate) const STATELESS: [&str; 10] = [
+const STATELESS: [&str; 10] = [
     // A write to it switches the machine off, resets it, or does nothing.
     "sifive,test0",
     "sifive,test1",

@@ -104,6 +104,15 @@ impl PciHost {
     }
 }
 
+/// The CPU's addresses of all windows of a host bridge, that of its ports included.
+pub(crate) fn all_windows(node: FdtNode<'_>) -> impl Iterator<Item = PhysRange> {
+    let entries = node
+        .property("ranges")
+        .and_then(|ranges| ranges.as_prop_encoded_array([1, 2, 2, 2]).ok());
+    let entries = entries.into_iter().flatten();
+    entries.filter_map(|[_, _, cpu, length]: [_; 4]| Some(PhysRange::new(int(cpu)?, int(length)?)))
+}
+
 /// Reads `ranges`: each entry has one cell of flags, two of bus address, two of CPU address, two of
 /// length (PCI Bus Binding to Open Firmware, 2.2.1.1).
 fn read_windows(node: FdtNode<'_>) -> Result<ArrayVec<Window, MAX_WINDOWS>, TooMany> {

@@ -164,7 +164,7 @@ fn what_two_domains_share_is_found() {
             .any(|one| one.contains("may both access 0xc000000")),
         "{found:#?}"
     );
-    // A region of registers names its devices by intention.
+    // Machine mode closes these devices to regions of memory only.
     let named = example(AIA).replace("order = <64>;", "order = <64>; mmio;");
     let found = told(&named);
     assert_eq!(
@@ -194,6 +194,51 @@ fn what_two_domains_share_is_found() {
         told(&closed.replace("<&tuart 0x0>", "<&tuart 0x0>, <&strange 0x0>")),
         [""; 0]
     );
+    // A region of registers and a driver's absence make it no safer.
+    let by_name = closed.replace("order = <12>; }; allmem", "order = <12>; mmio; }; allmem");
+    let by_name = by_name.replace("<&tuart 0x0>", "<&tuart 0x0>, <&strange 0x3f>");
+    assert_eq!(told(&by_name), found);
+    let disabled = strange.clone() + "&{/soc/strange@3000000} { status = \"disabled\"; };";
+    assert_eq!(told(&disabled), found);
+}
+
+/// The registers of a disabled device work, and machine mode knows only the first of a kind.
+#[test]
+fn disabled_and_second_devices_are_found() {
+    for (changed, name) in [
+        (
+            "&{/soc/virtio_mmio@10001000} { status = \"disabled\"; };",
+            "virtio_mmio@10001000",
+        ),
+        (
+            "&{/soc/pci@30000000} { status = \"disabled\"; };",
+            "pci@30000000",
+        ),
+        (
+            "&{/soc/rtc@101000} { status = \"disabled\"; };",
+            "rtc@101000",
+        ),
+        (
+            "&{/flash@20000000} { status = \"disabled\"; };",
+            "flash@20000000",
+        ),
+        (
+            "&{/poweroff} { status = \"disabled\"; }; &{/reboot} { status = \"disabled\"; };",
+            "test@100000",
+        ),
+        (
+            "/ { flash@24000000 { compatible = \"cfi-flash\"; reg = <0 0x1a000000 0 0x1000000>; bank-width = <4>; }; };",
+            "flash@24000000",
+        ),
+    ] {
+        let found = told(&(example(AIA) + changed));
+        assert!(
+            found
+                .iter()
+                .any(|one| one.contains(&format!("may access {name} "))),
+            "{changed}: {found:#?}"
+        );
+    }
 }
 
 /// A domain that has all of a machine, with these properties.

@@ -63,14 +63,13 @@ fn virtio(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)
     }
 }
 
-/// Names devices of unknown kinds that a region of memory gives to the domain by the way: their DMA
-/// could reach everything. A region of registers names its device by intention.
+/// Names devices of the domain that are not known to be harmless to others.
 fn unknown(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
     let Some(tree) = &scene.facts.tree else {
         return;
     };
     unknown_devices(tree, &mut |node, range| {
-        let mut spans = scene.kept.spans(domain).filter(|span| !span.is_mmio);
+        let mut spans = scene.kept.spans(domain);
         if let Some(span) = spans.find(|span| span.range.overlaps(&range)) {
             tell(Unfenced::UnknownDevice {
                 domain: domain.name,

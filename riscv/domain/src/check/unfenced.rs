@@ -75,8 +75,9 @@ pub enum Unfenced {
     )]
     VirtioMmio { domain: NodeName, base: u64 },
     #[error(
-        "domain {domain} may access {node} at {start:#x}, and it is not known whether its DMA can be \
-         checked; close the addresses by a region with permission 0, or name them by one with `mmio`"
+        "domain {domain} may access {node} at {start:#x}, which is not known to be harmless: it may \
+         reach memory, or interrupt, reset or stop others, even if disabled; close the addresses by a \
+         region with permission 0"
     )]
     UnknownDevice {
         domain: NodeName,
