@@ -12,9 +12,9 @@ use crate::kept::BUS_BYTES;
 /// Names each device whose DMA or whose addresses reach another domain.
 pub(super) fn look(scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
     let (facts, domains) = (scene.facts, &scene.partition.domains);
+    unknown(scene, tell);
     for domain in domains {
         virtio(domain, scene, tell);
-        unknown(domain, scene, tell);
         host(domain, facts, tell);
         iommu(domain, facts, tell);
         configuration(domain, scene, tell);
@@ -63,19 +63,21 @@ fn virtio(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)
     }
 }
 
-/// Names devices of the domain that are not known to be harmless to others.
-fn unknown(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
+/// Names devices of domains that are not known to be harmless to others.
+fn unknown(scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
     let Some(tree) = &scene.facts.tree else {
         return;
     };
+    // A walk of the tree takes long, so there is one for all domains.
     unknown_devices(tree, &mut |node, range| {
-        let mut spans = scene.kept.spans(domain);
-        if let Some(span) = spans.find(|span| span.range.overlaps(&range)) {
-            tell(Unfenced::UnknownDevice {
-                domain: domain.name,
-                node,
-                start: span.range.start.max(range.start),
-            });
+        for domain in &scene.partition.domains {
+            if let Some(start) = scene.kept.first_access(domain, range) {
+                tell(Unfenced::UnknownDevice {
+                    domain: domain.name,
+                    node,
+                    start,
+                });
+            }
         }
     });
 }

@@ -303,9 +303,9 @@ pub(crate) unsafe fn fence_dma(
     machine: &Machine,
     previous: &Previous<'_>,
 ) -> Result<(), PlatformError> {
-    if let Described::Fenced(tree) = &previous.domains {
+    if let Described::Fenced(partition) = previous.domains {
         // SAFETY: passed on to the caller.
-        unsafe { partition::fence_dma(machine, tree, platform().firmware[1])? };
+        unsafe { partition::fence_dma(machine, partition, platform().firmware[1])? };
     }
     Ok(())
 }

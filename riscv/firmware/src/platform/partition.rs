@@ -109,7 +109,7 @@ enum SetupError {
 #[derive(Debug)]
 pub(crate) struct Previous<'a> {
     /// The machine's domains.
-    pub(crate) domains: Described<'a>,
+    pub(crate) domains: Described,
     pub(crate) information: &'a FwDynamic,
     /// Fills a buffer from an address in memory.
     pub(crate) load: fn(u64, &mut [u8]),
@@ -117,22 +117,22 @@ pub(crate) struct Previous<'a> {
 
 /// The domains that the machine's device tree describes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Described<'a> {
+pub(crate) enum Described {
     /// None: the machine's OS has all of it.
     None,
     /// The machine's OS has what this domain has.
-    Lone(&'static Lone),
-    /// Domains that are fenced from each other, in this tree.
-    Fenced(Fdt<'a>),
+    Lone(Lone),
+    /// Domains that are fenced from each other.
+    Fenced(&'static Partition),
 }
 
-/// The only domain of a machine. It is too large for the deep stack, of which the vault needs a half.
-static LONE: Once<Lone> = Once::new();
+/// The machine's partition. It is too large for the deep stack, of which the vault needs a half.
+static PARTITION: Once<Partition> = Once::new();
 
 /// The only domain of a machine.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Lone {
-    pub(crate) node: DomainNode,
+    pub(crate) node: &'static DomainNode,
     /// Its next stage.
     pub(crate) stage: LoadedStage,
     /// The partition, for the machine's identity.
@@ -143,7 +143,7 @@ impl Lone {
     /// The same, with the address of the machine's device tree.
     pub(super) fn with_tree(&self, tree: u64) -> LoneDomain<'_> {
         LoneDomain {
-            node: &self.node,
+            node: self.node,
             stage: &self.stage,
             digest: self.digest,
             tree,
@@ -175,12 +175,12 @@ pub(crate) type BootHarts = ArrayVec<u64, MAX_HARTS>;
 /// [`Refused`].
 // Not inlined: a partition takes 16 KiB of the deep stack.
 #[inline(never)]
-pub(crate) fn describe<'a>(
-    tree: Option<Fdt<'a>>,
+pub(crate) fn describe(
+    tree: Option<Fdt<'_>>,
     machine: &Machine,
     information: &mut FwDynamic,
     load: fn(u64, &mut [u8]),
-) -> Result<(Described<'a>, BootHarts), Refused> {
+) -> Result<(Described, BootHarts), Refused> {
     let harts = machine.harts.iter().map(|hart| hart.id);
     let listed = harts
         .clone()
@@ -188,29 +188,33 @@ pub(crate) fn describe<'a>(
     let Some(tree) = tree else {
         return Ok((Described::None, listed.collect()));
     };
-    let mut partition = Partition::default();
     let mut reasons = Reasons::default();
-    let is_there = partition.survey(&tree, &mut |error| reasons.add(error));
+    let mut is_there = false;
+    let partition = PARTITION.call_once(|| {
+        let mut partition = Partition::default();
+        is_there = partition.survey(&tree, &mut |error| reasons.add(error));
+        partition
+    });
     reasons.check()?;
     if !is_there {
         return Ok((Described::None, listed.collect()));
     }
-    check(&partition, &tree, machine, information, load)?;
+    check(partition, &tree, machine, information, load)?;
     let has_domain = |hart: &u64| partition.domain_of(*hart).is_some();
     let without = harts.clone().filter(|hart| !has_domain(hart));
     without.for_each(|hart| say!("hart {hart} has no domain, and stays in machine mode"));
     let may_boot = harts.filter(|hart| has_domain(hart) && partition.may_boot_cold(*hart));
     let may_boot = may_boot.collect();
     let described = match partition.lone() {
-        None => Described::Fenced(tree),
+        None => Described::Fenced(partition),
         Some(node) => {
             let stage = LoadedStage::find(node, information, &machine.memory, load);
             information.boot_hart = Some(node.boot_hart);
-            Described::Lone(LONE.call_once(|| Lone {
+            Described::Lone(Lone {
                 stage,
-                node: node.clone(),
+                node,
                 digest: partition.digest(),
-            }))
+            })
         }
     };
     Ok((described, may_boot))
@@ -271,11 +275,11 @@ pub(super) unsafe fn start(
     firmware: PhysRange,
     bytes: u64,
 ) -> Result<Option<PhysRange>, Refused> {
-    let Described::Fenced(tree) = &previous.domains else {
+    let Described::Fenced(partition) = previous.domains else {
         return Ok(None);
     };
     // SAFETY: passed on to the caller.
-    let data = unsafe { set_up(machine, tree, previous, firmware, bytes) };
+    let data = unsafe { set_up(machine, partition, previous, firmware, bytes) };
     data.map(Some).map_err(Refused::because)
 }
 
@@ -288,14 +292,11 @@ pub(super) unsafe fn start(
 #[inline(never)]
 unsafe fn set_up(
     machine: &Machine,
-    tree: &Fdt<'_>,
+    partition: &Partition,
     previous: &Previous<'_>,
     firmware: PhysRange,
     bytes: u64,
 ) -> Result<PhysRange, SetupError> {
-    let mut partition = Partition::default();
-    survey(&mut partition, tree);
-    let partition = &partition;
     let stages: ArrayVec<LoadedStage, MAX_DOMAINS> = (partition.domains.iter())
         .map(|node| LoadedStage::find(node, previous.information, &machine.memory, previous.load))
         .collect();
@@ -321,8 +322,8 @@ unsafe fn set_up(
     Ok(data)
 }
 
-/// Closes memory to all PCI functions, and gives domains theirs. `tree` has the domains, and `data`
-/// is the firmware's second range, both as for [`start`].
+/// Closes memory to all PCI functions, and gives domains theirs. `data` is the firmware's second
+/// range, as for [`start`].
 ///
 /// # Errors
 ///
@@ -331,25 +332,16 @@ unsafe fn set_up(
 /// # Safety
 ///
 /// As for [`start`]; this is called once, after it.
-// Not inlined: a partition takes 16 KiB of the deep stack.
-#[inline(never)]
 pub(super) unsafe fn fence_dma(
     machine: &Machine,
-    tree: &Fdt<'_>,
+    partition: &Partition,
     data: PhysRange,
 ) -> Result<(), Refused> {
-    let mut partition = Partition::default();
-    survey(&mut partition, tree);
-    let tables = dma::table_bytes(&partition, machine);
+    let tables = dma::table_bytes(partition, machine);
     let tables = PhysRange::new(data.end - tables, tables);
     // SAFETY: passed on to the caller; nothing else uses the end of the second range.
-    let fenced = unsafe { dma::start(&partition, machine, tables) };
+    let fenced = unsafe { dma::start(partition, machine, tables) };
     fenced.map_err(|error| Refused::because(error.into()))
-}
-
-/// Reads the partition, which [`describe`] has checked.
-fn survey(partition: &mut Partition, tree: &Fdt<'_>) {
-    partition.survey(tree, &mut |error| unreachable!("checked before: {error}"));
 }
 
 /// The ranges that machine mode keeps from domains that are fenced.
