@@ -13,9 +13,9 @@ use crate::node::{NodeName, is_any, is_enabled, name_of, regs};
 /// Devices without DMA that affect only their own lines, beside 16550 UARTs, by `compatible`.
 const HARMLESS: [&str; 2] = ["sifive,uart0", "sifive,pwm0"];
 
-/// Calls `tell` for each range of registers of a device that is not known to be harmless. The check
-/// of a partition judges controllers of interrupts, PCI host bridges and `virtio,mmio` devices by
-/// rules of their own, so these are left out where they are enabled. A `status` of "disabled" says
+/// Calls `tell` for each range of registers of a device that is not known to be harmless. Enabled
+/// controllers of interrupts, PCI host bridges and `virtio,mmio` devices are left out: the check of
+/// a partition judges them by rules of their own. A `status` of "disabled" says
 /// only that no driver uses a device: its registers still work. A bus below too many others counts
 /// as one device with all addresses.
 pub fn unknown_devices(tree: &Fdt<'_>, tell: &mut dyn FnMut(NodeName, PhysRange)) {

@@ -483,27 +483,4 @@ impl Platform {
             }
         }
     }
-
-    pub(crate) fn set_load_mark(&self, mark: LoadMark) {
-        // SAFETY: the firmware's own memory; only the hart that wakes the machine uses it.
-        unsafe { ram::set_load_mark(self.firmware[0], mark, self.cache_block) }
-    }
-
-    /// Returns whether the last start of an OS had its record of cuts at `base`.
-    pub(crate) fn had_cut_record(&self, base: u64) -> bool {
-        // SAFETY: as in `set_load_mark`.
-        unsafe { ram::had_cut_record(self.firmware[0], base) }
-    }
-
-    /// Leaves the place of this start's record of cuts for the next start; 0: it has none.
-    pub(crate) fn leave_cut_record(&self, base: u64) {
-        // SAFETY: as in `set_load_mark`.
-        unsafe { ram::leave_cut_record(self.firmware[0], base, self.cache_block) }
-    }
-
-    /// Records a snapshot's wake, in case of a reset.
-    pub(crate) fn begin_attempt(&self, attempt: BootAttempt) {
-        // SAFETY: the firmware's own memory; only the hart that wakes the machine uses it.
-        unsafe { ram::leave(self.firmware[0], WarmResetRecord::OnTrial(attempt)) }
-    }
 }

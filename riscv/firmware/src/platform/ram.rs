@@ -3,7 +3,11 @@
 use poorwill_arch::{cache, fence};
 use poorwill_log::{LOG_BYTES, Log};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
-use poorwill_sleep::{LoadMark, RESET_ROW_WORDS, ResetRow, WARM_RESET_WORDS, WarmResetRecord};
+use poorwill_sleep::{
+    BootAttempt, LoadMark, RESET_ROW_WORDS, ResetRow, WARM_RESET_WORDS, WarmResetRecord,
+};
+
+use super::Platform;
 
 type Words = [u64; WARM_RESET_WORDS];
 
@@ -161,4 +165,29 @@ pub(super) unsafe fn find(firmware: PhysRange) -> WarmResetRecord {
 pub(super) unsafe fn leave(firmware: PhysRange, start: WarmResetRecord) {
     // SAFETY: by the caller's contract; a page is aligned.
     unsafe { place(firmware).write_volatile(start.to_words()) };
+}
+
+impl Platform {
+    pub(crate) fn set_load_mark(&self, mark: LoadMark) {
+        // SAFETY: the firmware's own memory; only the hart that wakes the machine uses it.
+        unsafe { set_load_mark(self.firmware[0], mark, self.cache_block) }
+    }
+
+    /// Returns whether the last start of an OS had its record of cuts at `base`.
+    pub(crate) fn had_cut_record(&self, base: u64) -> bool {
+        // SAFETY: as in `set_load_mark`.
+        unsafe { had_cut_record(self.firmware[0], base) }
+    }
+
+    /// Leaves the place of this start's record of cuts for the next start; 0: it has none.
+    pub(crate) fn leave_cut_record(&self, base: u64) {
+        // SAFETY: as in `set_load_mark`.
+        unsafe { leave_cut_record(self.firmware[0], base, self.cache_block) }
+    }
+
+    /// Records a snapshot's wake, in case of a reset.
+    pub(crate) fn begin_attempt(&self, attempt: BootAttempt) {
+        // SAFETY: the firmware's own memory; only the hart that wakes the machine uses it.
+        unsafe { leave(self.firmware[0], WarmResetRecord::OnTrial(attempt)) }
+    }
 }
