@@ -371,7 +371,7 @@ unsafe fn divide(
             let own = [firmware, data];
             let os = match &previous.domains {
                 Described::Lone(lone) => {
-                    let memory = memory_of(&lone.node, &machine.memory);
+                    let memory = memory_of(lone.node, &machine.memory);
                     let memory = memory.map_err(domain::StartError::from)?;
                     os_memory(machine, &memory, own, taken)?
                 }
