@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use poorwill_devicetree::{DomainNode, Hart, MAX_HARTS, Machine, Partition, Span};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-use crate::pmp::TooManyRanges;
+use crate::pmp::{TooManyRanges, join};
 
 /// Bytes of configuration space of a PCI bus (PCI Express Base Specification, 7.2.2).
 pub(crate) const BUS_BYTES: u64 = 1 << 20;
@@ -170,21 +170,4 @@ fn add(all: &mut Ranges, ranges: impl Iterator<Item = PhysRange>) -> Result<(), 
         all.try_push(range).map_err(|_| TooManyRanges)?;
     }
     Ok(())
-}
-
-/// Sorts ranges, and joins those that overlap or touch.
-fn join(all: &mut Ranges) {
-    all.sort_unstable_by_key(|range| range.start);
-    let mut count = 0;
-    for place in 0..all.len() {
-        let range = all[place];
-        match all[..count].last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => {
-                all[count] = range;
-                count += 1;
-            }
-        }
-    }
-    all.truncate(count);
 }

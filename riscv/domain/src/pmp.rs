@@ -20,6 +20,7 @@ use poorwill_memory::PhysRange;
 
 pub use entry::{Access, Entry, MAX_ENTRIES, PHYSICAL_ADDRESS_BITS};
 pub use plan::{PlanError, PmpPlan, Wanted};
+pub(crate) use ranges::join;
 pub use ranges::{MAX_PLANNED, TooManyRanges};
 pub use registers::{Lost, PmpRegisters};
 

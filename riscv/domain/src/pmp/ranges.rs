@@ -25,20 +25,7 @@ impl Ranges {
         for range in ranges.into_iter().filter(|range| range.length() > 0) {
             joined.try_push(range).map_err(|_| TooManyRanges)?;
         }
-        joined.sort_unstable_by_key(|range| range.start);
-        // In place: a copy of the list takes longer than all else here.
-        let mut count = 0;
-        for place in 0..joined.len() {
-            let range = joined[place];
-            match joined[..count].last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => {
-                    joined[count] = range;
-                    count += 1;
-                }
-            }
-        }
-        joined.truncate(count);
+        join(&mut joined);
         Ok(Ranges(joined))
     }
 
@@ -93,6 +80,24 @@ impl Ranges {
     pub(super) fn iter(&self) -> impl Iterator<Item = PhysRange> + '_ {
         self.0.iter().copied()
     }
+}
+
+/// Sorts non-empty ranges, and joins those that overlap or touch.
+pub(crate) fn join<const N: usize>(ranges: &mut ArrayVec<PhysRange, N>) {
+    ranges.sort_unstable_by_key(|range| range.start);
+    // In place: a copy of the list takes longer than all else here.
+    let mut count = 0;
+    for place in 0..ranges.len() {
+        let range = ranges[place];
+        match ranges[..count].last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => {
+                ranges[count] = range;
+                count += 1;
+            }
+        }
+    }
+    ranges.truncate(count);
 }
 
 /// The greatest multiple of 2^bits at or below `address`.
