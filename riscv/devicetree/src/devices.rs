@@ -1,6 +1,6 @@
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::FdtNode;
-use dtoolkit::{Node, Property, ToCellInt};
+use dtoolkit::{Cells, Node, Property, ToCellInt};
 use poorwill_medium::pci::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 use poorwill_memory::PhysRange;
 
@@ -104,21 +104,21 @@ impl PciHost {
     }
 }
 
-/// The CPU's addresses of all windows of a host bridge, that of its ports included.
-pub(crate) fn all_windows(node: FdtNode<'_>) -> impl Iterator<Item = PhysRange> {
+/// The entries of `ranges`: each has one cell of flags, two of bus address, two of CPU address, two
+/// of length (PCI Bus Binding to Open Firmware, 2.2.1.1).
+fn entries<'a>(node: FdtNode<'a>) -> impl Iterator<Item = [Cells<'a>; 4]> + use<'a> {
     let entries = node
         .property("ranges")
         .and_then(|ranges| ranges.as_prop_encoded_array([1, 2, 2, 2]).ok());
-    let entries = entries.into_iter().flatten();
-    entries.filter_map(|[_, _, cpu, length]: [_; 4]| Some(PhysRange::new(int(cpu)?, int(length)?)))
+    entries.into_iter().flatten()
 }
 
-/// Reads `ranges`: each entry has one cell of flags, two of bus address, two of CPU address, two of
-/// length (PCI Bus Binding to Open Firmware, 2.2.1.1).
+/// The CPU's addresses of all windows of a host bridge, that of its ports included.
+pub(crate) fn all_windows<'a>(node: FdtNode<'a>) -> impl Iterator<Item = PhysRange> + use<'a> {
+    entries(node).filter_map(|[_, _, cpu, length]| Some(PhysRange::new(int(cpu)?, int(length)?)))
+}
+
 fn read_windows(node: FdtNode<'_>) -> Result<ArrayVec<Window, MAX_WINDOWS>, TooMany> {
-    let entries = node
-        .property("ranges")
-        .and_then(|ranges| ranges.as_prop_encoded_array([1, 2, 2, 2]).ok());
     let window = |[flags, pci, cpu, length]: [_; 4]| {
         let flags = int(flags)?;
         let kind = match (flags >> 24) & 3 {
@@ -134,7 +134,7 @@ fn read_windows(node: FdtNode<'_>) -> Result<ArrayVec<Window, MAX_WINDOWS>, TooM
             length: int(length)?,
         })
     };
-    let windows = entries.into_iter().flatten().filter_map(window);
+    let windows = entries(node).filter_map(window);
     bound::collect("memory windows of a PCI host bridge", windows)
 }
 
