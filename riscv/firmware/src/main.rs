@@ -31,7 +31,7 @@ mod workers;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{interruptible, irqs_off};
-use poorwill_devicetree::{self as devicetree, DescriptionError, MAX_DOMAINS, Machine};
+use poorwill_devicetree::{self as devicetree, DescriptionError, MAX_DOMAINS, Machine, Partition};
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::EntryPoint;
@@ -44,7 +44,7 @@ use crate::entry::stack;
 use crate::hart::ThisHart;
 use crate::next_stage::NextStageError;
 use crate::platform::console::say;
-use crate::platform::{PlatformError, Previous, Started, domain, platform, power};
+use crate::platform::{Described, PlatformError, Previous, Started, domain, platform, power};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum BootError {
@@ -153,7 +153,8 @@ fn start_domains(own: ThisHart) -> Result<core::convert::Infallible, BootError> 
     // All or none of them start, so all are prepared first.
     let mut entries = ArrayVec::<Option<EntryPoint>, MAX_DOMAINS>::new();
     entries.extend(domain::all().map(|_| None));
-    // Domains may have copies of one tree. The one that has it in place changes it.
+    // Several domains may get copies of one tree. A domain whose tree stays in place changes that
+    // tree, so it comes after those that copy it.
     let copies = domain::all().filter(|domain| domain.copies_tree());
     for domain in copies.chain(domain::all().filter(|domain| !domain.copies_tree())) {
         // SAFETY: the machine boots cold, and no tree was read since the start.
@@ -234,9 +235,9 @@ fn start(
     // A hart that handed the start over has sent this one an IPI.
     own.clear_ipi();
     stacks.publish();
-    if domain::is_partitioned() {
+    if let Described::Fenced(partition) = domains {
         // SAFETY: the tree describes this machine, and boot is called once.
-        unsafe { begin_fenced(own, &machine, &previous)? };
+        unsafe { begin_fenced(own, &machine, partition)? };
     }
     // This hart is left out: it would not handle the IPI while it loads. QEMU runs a hart with a
     // pending interrupt at a third of its speed, and the hart could not rest.
@@ -255,12 +256,14 @@ fn start(
 unsafe fn begin_fenced(
     own: ThisHart,
     machine: &Machine,
-    previous: &Previous<'_>,
+    partition: &Partition,
 ) -> Result<(), BootError> {
     sleep::discard_images(&rested(own)?);
     cut::forget_all();
     // SAFETY: passed on to the caller.
-    Ok(early(|| unsafe { platform::fence_dma(machine, previous) })?)
+    Ok(early(|| unsafe {
+        platform::fence_dma(machine, partition)
+    })?)
 }
 
 /// Runs long work while no OS runs.

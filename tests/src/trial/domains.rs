@@ -6,7 +6,7 @@ use std::path::Path;
 use poorwill_machine::Machine;
 
 /// Source of the domains, of 32 MiB each: the first one on hart 0 at the start of memory, the other
-/// one on hart 1 behind it. No device tree lies at their arguments.
+/// one on hart 1 behind it. Their second arguments point to zeros, so they have no device tree.
 pub(super) const SOURCE: &str = "
 / { chosen { opensbi-domains { compatible = \"opensbi,domain,config\";
     ram0: ram0 { compatible = \"opensbi,domain,memregion\"; base = <0 0x80000000>; order = <25>; };

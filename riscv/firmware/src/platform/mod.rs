@@ -28,7 +28,8 @@ use domain::LoneDomain;
 pub(crate) use partition::{Described, Previous, describe};
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{
-    Hart, MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, MAX_WEAR_RANGES, Machine, identity_with, place,
+    Hart, MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, MAX_WEAR_RANGES, Machine, Partition,
+    identity_with, place,
 };
 use poorwill_domain::memory_of;
 use poorwill_domain::pmp::Pmp;
@@ -242,7 +243,8 @@ unsafe fn set_up(
         if is_partitioned && !protection.is_there() {
             return Err(PlatformError::Unprotected(machine.harts[0].id));
         }
-        let vault = (protection.is_there())
+        let vault = protection
+            .is_there()
             .then(|| vault::find(machine, time.clone()))
             .flatten();
         bus::start(machine, vault, protection.is_there(), &time);
@@ -289,8 +291,7 @@ unsafe fn set_up(
     Ok(unsafe { hand_out(platform, machine, bytes, cut_pages) })
 }
 
-/// Closes memory to all PCI functions but those of domains, on a machine whose domains are fenced.
-/// Before this the firmware's own disks reach memory, and after it they do not.
+/// Closes memory to all PCI functions but those of the partition's domains. Before this the firmware's own disks reach memory, and after it they do not.
 ///
 /// # Errors
 ///
@@ -301,13 +302,16 @@ unsafe fn set_up(
 /// As for [`start`]; this is called once, after it.
 pub(crate) unsafe fn fence_dma(
     machine: &Machine,
-    previous: &Previous<'_>,
+    partition: &Partition,
 ) -> Result<(), PlatformError> {
-    if let Described::Fenced(partition) = previous.domains {
-        // SAFETY: passed on to the caller.
-        unsafe { partition::fence_dma(machine, partition, platform().firmware[1])? };
+    // SAFETY: passed on to the caller.
+    unsafe {
+        Ok(partition::fence_dma(
+            machine,
+            partition,
+            platform().firmware[1],
+        )?)
     }
-    Ok(())
 }
 
 /// Divides the first `bytes` of the firmware's second range, and sets the platform. Tables of IOMMUs

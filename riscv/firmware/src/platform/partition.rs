@@ -288,7 +288,7 @@ pub(super) unsafe fn start(
 /// # Safety
 ///
 /// As for [`start`].
-// Not inlined: a partition takes 16 KiB of the deep stack.
+// Not inlined: its stages and ranges must not lie on the deep stack for the rest of the start.
 #[inline(never)]
 unsafe fn set_up(
     machine: &Machine,
@@ -301,14 +301,7 @@ unsafe fn set_up(
         .map(|node| LoadedStage::find(node, previous.information, &machine.memory, previous.load))
         .collect();
     // SAFETY: the previous stage left these trees, and no other code uses them yet.
-    let taken = unsafe {
-        taken(
-            machine,
-            partition,
-            &stages,
-            [firmware, previous.information.tree],
-        )?
-    };
+    let taken = unsafe { taken(machine, partition, &stages, firmware)? };
     let tables = dma::table_bytes(partition, machine);
     let data = second_range(machine, partition, &stages, &taken, bytes + tables)?;
     add_domains(
@@ -399,8 +392,7 @@ pub(super) fn memory() -> Result<MemoryMap, MemoryMapError> {
     MemoryMap::new(&all, &[])
 }
 
-/// Memory that is in use when the next stages start. `own`: the firmware's memory, and the machine's
-/// tree, which is read again.
+/// Memory that is in use when the next stages start.
 ///
 /// # Safety
 ///
@@ -409,11 +401,11 @@ unsafe fn taken(
     machine: &Machine,
     partition: &Partition,
     stages: &[LoadedStage],
-    own: [PhysRange; 2],
+    firmware: PhysRange,
 ) -> Result<Taken, SetupError> {
     let mut taken = Taken::new();
     let mut add = |range| taken.try_push(range).map_err(|_| SetupError::TooManyTaken);
-    own.into_iter().try_for_each(&mut add)?;
+    add(firmware)?;
     let reserved = |reserved: &Reserved| reserved.range;
     (machine.reserved.iter().map(reserved)).try_for_each(&mut add)?;
     for (node, stage) in partition.domains.iter().zip(stages) {
