@@ -313,6 +313,7 @@ impl Verdict {
                 "{file}: the domains can be fenced, as far as the tree says; \
                  the firmware checks what is unseen\n"
             ),
+            (1, _) => format!("{file}: the domains cannot be fenced: 1 reason\n"),
             (count, _) => format!("{file}: the domains cannot be fenced: {count} reasons\n"),
         };
         text

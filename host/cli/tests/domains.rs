@@ -80,18 +80,34 @@ fn the_exit_status_tells_what_cannot_be_fenced() {
     assert_eq!(value["findings"][0]["name"], "overlap");
     let few = json(&world, &["check", "--pmp-entries", "3"], 1);
     assert_eq!(few["findings"][1]["name"], "plan");
-    let elsewhere = json(&world, &["check", "--firmware-at", "0xc0000000"], 1);
-    assert_eq!(elsewhere["findings"][1]["name"], "kept");
+}
+
+/// The firmware closes its memory within a domain's region, which takes a PMP entry.
+#[test]
+fn the_firmware_may_lie_in_any_domain() {
+    let world = with_tree("linux", "linux");
+    let inside = ["check", "--firmware-at", "0xc0100000"];
+    assert_eq!(json(&world, &inside, 0)["fenced"], true);
+    let few = ["--pmp-entries", "5"];
+    for (arguments, reasons) in [
+        ([&["check"], &few[..]].concat(), 1),
+        ([&inside, &few[..]].concat(), 2),
+    ] {
+        let value = json(&world, &arguments, 1);
+        let findings = value["findings"].as_array().unwrap();
+        assert!(findings.iter().all(|finding| finding["name"] == "plan"));
+        assert_eq!(findings.len(), reasons, "{value:#}");
+    }
 }
 
 #[test]
 fn refused_trees_are_named() {
-    let world = with_tree("system-suspend-allowed;", "");
+    let world = with_tree("order = <21>", "order = <2>");
     for action in ["show", "check"] {
         let outcome = world.run(&["domains", action, "machine.dtb"]);
         outcome.refuses(
             1,
-            &["machine.dtb", "no domain has `system-suspend-allowed`"],
+            &["machine.dtb", "firmware: order 2 is not within 3 and 64"],
         );
     }
     let plain = with_tree("opensbi,domain,config", "other,config");
