@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-use poorwill_medium::Clock;
+use poorwill_clock::Clock;
 use poorwill_medium::nvme::Registers;
 use poorwill_medium::nvme::fake::{
     Command, DeviceMemory, FakeRegisters, QueuePair, Written, identifier,

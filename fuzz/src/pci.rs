@@ -1,11 +1,11 @@
 //! A PCI hierarchy made of an input: functions whose registers behave as such
 //! until the input says otherwise.
 
-use poorwill_medium::pci::model::{
+use poorwill_pci::model::{
     self, BUSES, COMMAND, ETHERNET, EXPRESS, MSI, MSI_X, Model, NVME, Node, POWER, ROM,
     SHARED_MEMORY,
 };
-use poorwill_medium::pci::{HostBridge, Step};
+use poorwill_pci::{HostBridge, Step};
 
 use crate::{Cases, Input};
 

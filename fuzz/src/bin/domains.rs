@@ -6,8 +6,8 @@ use poorwill_devicetree::{DomainNode, Machine, Partition, PciWiring, open};
 use poorwill_domain::KeptRanges;
 use poorwill_domain::check::{Facts, check, findings, unseen};
 use poorwill_domain::pmp::Pmp;
-use poorwill_medium::pci::Function;
 use poorwill_memory::PhysRange;
+use poorwill_pci::Function;
 
 poorwill_fuzz::target!(max_len = 16384, run);
 

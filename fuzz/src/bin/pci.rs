@@ -4,8 +4,8 @@
 
 use poorwill_fuzz::pci::{expect_cut, host, model};
 use poorwill_fuzz::{Cases, Input};
-use poorwill_medium::pci::{HostBridge, acquire, find, in_use};
 use poorwill_memory::PhysRange;
+use poorwill_pci::{HostBridge, acquire, find, in_use};
 
 poorwill_fuzz::target!(max_len = 2048, run);
 

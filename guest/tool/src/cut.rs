@@ -11,7 +11,7 @@ use core::str;
 use arrayvec::{ArrayString, ArrayVec};
 use poorwill_drivers::is_driven;
 use poorwill_keepers::Survey;
-use poorwill_medium::pci::{ConfigSpace, Function, HostBridge};
+use poorwill_pci::{ConfigSpace, Function, HostBridge};
 use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::{Errno, pread, retry_on_intr};
 

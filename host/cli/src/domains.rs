@@ -14,9 +14,9 @@ use poorwill_domain::pmp::Pmp;
 use poorwill_machine::area::{Questions, inspect};
 use poorwill_machine::domains::Domains;
 use poorwill_machine::{Machine as OnQemu, Qemu};
-use poorwill_medium::pci::Function;
-use poorwill_medium::pci::placement::AddressKind;
 use poorwill_memory::PhysRange;
+use poorwill_pci::Function;
+use poorwill_pci::placement::AddressKind;
 use serde_json::{Value, json};
 
 /// Bytes of the firmware's first range (`firmware.ld`).

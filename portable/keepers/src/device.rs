@@ -1,4 +1,4 @@
-use poorwill_medium::pci::{self, Function};
+use poorwill_pci::{self as pci, Function};
 
 use crate::{KeeperError, Machine};
 

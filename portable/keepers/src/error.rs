@@ -1,5 +1,5 @@
 use poorwill_image::StateError;
-use poorwill_medium::pci::{Function, PciError};
+use poorwill_pci::{Function, PciError};
 use thiserror::Error;
 
 /// The reason why a machine's devices cannot be saved or restored.

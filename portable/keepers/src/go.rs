@@ -1,7 +1,7 @@
 //! Restores the devices after a power-on.
 
 use poorwill_image::{StateSection, StateSections};
-use poorwill_medium::pci::{self, Function};
+use poorwill_pci::{self as pci, Function};
 
 use crate::device::{Device, kind_and_host};
 use crate::kind::Kind;

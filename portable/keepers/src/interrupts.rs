@@ -1,6 +1,6 @@
 //! A function's interrupts, as its driver has configured them.
 
-use poorwill_medium::pci::{self, Message, MessageTable, Messages};
+use poorwill_pci::{self as pci, Message, MessageTable, Messages};
 
 use crate::device::Device;
 use crate::{KeeperError, Machine, Window};

@@ -1,5 +1,5 @@
 use poorwill_image::{StateSection, StateWriter};
-use poorwill_medium::pci::{self, ConfigSpace, Listed, PciError};
+use poorwill_pci::{self as pci, ConfigSpace, Listed, PciError};
 
 use crate::device::Device;
 use crate::{KeeperError, Machine, ahci, e1000e, nvme};

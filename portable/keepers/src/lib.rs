@@ -34,5 +34,8 @@ pub use go::{announce, check, give_up, put_back};
 pub use kind::Drivers;
 pub use machine::{Machine, Window};
 pub use nvme::shuts_down_within;
-pub use stop::{MAX_DEVICES, reach_memory, stop};
+pub use stop::{reach_memory, stop};
 pub use survey::Survey;
+
+/// The most devices in use that can be stopped.
+pub const MAX_DEVICES: usize = 16;

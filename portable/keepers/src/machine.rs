@@ -1,5 +1,5 @@
 use poorwill_medium::nvme::ShutdownFacts;
-use poorwill_medium::pci::{ConfigSpace, Function, HostBridge};
+use poorwill_pci::{ConfigSpace, Function, HostBridge};
 
 /// A device's registers or memory.
 pub trait Window {

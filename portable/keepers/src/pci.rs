@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use poorwill_image::{StateSection, StateWriter};
-use poorwill_medium::pci::{self, SavedConfig, SavedRegister};
+use poorwill_pci::{self as pci, SavedConfig, SavedRegister};
 
 use crate::device::Device;
 use crate::interrupts::{Entry, Interrupts, Table};

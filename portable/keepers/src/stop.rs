@@ -3,14 +3,11 @@
 
 use arrayvec::ArrayVec;
 use poorwill_image::StateWriter;
-use poorwill_medium::pci;
+use poorwill_pci as pci;
 
 use crate::device::Device;
 use crate::kind::{Drivers, Kind, Stopping};
-use crate::{KeeperError, Machine};
-
-/// The most devices in use that can be stopped.
-pub const MAX_DEVICES: usize = 16;
+use crate::{KeeperError, MAX_DEVICES, Machine};
 
 /// Stops all PCI devices and saves their state. When this returns, no device writes
 /// memory, and all data that disks have acknowledged is durable. The devices stop in

@@ -1,4 +1,4 @@
-use poorwill_medium::pci::{self, ConfigSpace, HostBridge};
+use poorwill_pci::{self as pci, ConfigSpace, HostBridge};
 
 use crate::kind::{Drivers, Kind};
 use crate::{KeeperError, MAX_DEVICES};

@@ -1,25 +1,23 @@
 //! Media for images, and their drivers.
 //!
 //! The rest of Poorwill uses devices through [`Medium`]: bytes in units of pages,
-//! asynchronous transfers, and a flush. [`nvme`] is the NVMe driver, and [`pci`] searches
-//! for devices. [`mapped`] is the driver for persistent memory. [`cfi`] is the driver for
-//! NOR flash, which holds the vault. All drivers access hardware through small traits, so
-//! that they run on the host with models of devices.
+//! asynchronous transfers, and a flush. [`nvme`] is the NVMe driver. [`mapped`] is the driver for
+//! persistent memory. [`cfi`] is the driver for NOR flash, which holds the vault. All drivers access
+//! hardware through small traits, so that they run on the host with models of devices.
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 
 pub mod cfi;
-mod clock;
 #[cfg(test)]
 mod contract;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod mapped;
 pub mod nvme;
-pub mod pci;
+mod wait;
 mod window;
 
-pub use clock::{Clock, Wait};
+pub use wait::Wait;
 pub use window::Window;
 
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};

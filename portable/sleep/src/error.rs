@@ -4,7 +4,7 @@ use poorwill_image::{NoRoom, OpenError, PowerFails, SaveError, StateError};
 use poorwill_medium::MediumError;
 use poorwill_medium::mapped::MappedError;
 use poorwill_medium::nvme::NvmeError;
-use poorwill_medium::pci::{Function, PciError};
+use poorwill_pci::{Function, PciError};
 use poorwill_store::{DiskChanged, Failure, GptError, NoImage, StoreError, UnguardedPartition};
 use thiserror::Error;
 

@@ -1,7 +1,7 @@
 use core::fmt;
 
 use arrayvec::ArrayVec;
-use poorwill_medium::pci::InUse;
+use poorwill_pci::InUse;
 
 /// Maximum number of functions in use that are named; the others are counted.
 const MAX_NAMED: usize = 8;

@@ -3,9 +3,9 @@
 use poorwill_devicetree::PciHost;
 use poorwill_drivers::Registers;
 use poorwill_keepers::Window;
-use poorwill_medium::pci::DeviceHandle;
 use poorwill_medium::{mapped, nvme};
 use poorwill_memory::PhysRange;
+use poorwill_pci::DeviceHandle;
 
 use crate::{Mmio, cache, fence};
 

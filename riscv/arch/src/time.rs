@@ -1,9 +1,9 @@
 //! Time: `mtime`, the harts' timers, and the real-time clock.
 
+use poorwill_clock::Clock;
 use poorwill_devicetree::{self as devicetree, Machine};
 use poorwill_drivers::clint::{Mtime, Timebase};
 use poorwill_drivers::{GoldfishRtc, RtcState};
-use poorwill_medium::Clock;
 
 use crate::{HartTimer, Mmio, TimerRegisters, csr};
 

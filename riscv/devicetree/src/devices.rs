@@ -1,8 +1,8 @@
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::FdtNode;
 use dtoolkit::{Cells, Node, Property, ToCellInt};
-use poorwill_medium::pci::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 use poorwill_memory::PhysRange;
+use poorwill_pci::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 
 use crate::bound::{self, TooMany};
 use crate::node::{cell, cells, phandle, reg};

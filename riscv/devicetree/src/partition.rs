@@ -13,7 +13,7 @@ mod read;
 mod region;
 
 use arrayvec::ArrayVec;
-use poorwill_medium::pci::placement::PlacedFunction;
+use poorwill_pci::placement::PlacedFunction;
 
 use crate::node::NodeName;
 

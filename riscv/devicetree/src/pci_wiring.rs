@@ -1,7 +1,7 @@
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
-use poorwill_medium::pci::Function;
 use poorwill_memory::PhysRange;
+use poorwill_pci::Function;
 
 use crate::binding::Binding;
 use crate::devices::{find_by_phandle, int};

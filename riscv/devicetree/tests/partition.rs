@@ -4,9 +4,9 @@ use poorwill_devicetree::{
     FunctionFault, FunctionRange, MAX_REGION_NODES, Machine, NextMode, NodeName, Partition,
     PartitionError, Permissions, open,
 };
-use poorwill_medium::pci::Function;
-use poorwill_medium::pci::placement::AddressKind;
 use poorwill_memory::{MachineIdentity, PhysRange};
+use poorwill_pci::Function;
+use poorwill_pci::placement::AddressKind;
 use proptest::prelude::*;
 
 mod dtc;

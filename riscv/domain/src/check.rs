@@ -14,8 +14,8 @@ mod unfenced;
 use core::borrow::Borrow;
 
 use poorwill_devicetree::{DomainNode, Fdt, Machine, Partition, PciWiring};
-use poorwill_medium::pci::Function;
 use poorwill_memory::PhysRange;
+use poorwill_pci::Function;
 
 use crate::kept::KeptRanges;
 use crate::pmp::Pmp;

@@ -8,8 +8,8 @@ use poorwill_domain::check::{
     Facts, IntxLine, Unfenced, Unseen, check, entries_of, findings, intx_line, unseen,
 };
 use poorwill_domain::pmp::{PlanError, Pmp};
-use poorwill_medium::pci::Function;
 use poorwill_memory::PhysRange;
+use poorwill_pci::Function;
 use proptest::prelude::*;
 
 #[path = "../../devicetree/tests/dtc/mod.rs"]

@@ -2,7 +2,7 @@
 //! Access Mechanism).
 
 use poorwill_devicetree::PciHost;
-use poorwill_medium::pci::{ConfigSpace, Function};
+use poorwill_pci::{ConfigSpace, Function};
 
 use crate::Registers;
 
@@ -67,8 +67,8 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
 
-    use poorwill_medium::pci::HostBridge;
     use poorwill_memory::PhysRange;
+    use poorwill_pci::HostBridge;
 
     use super::*;
 

@@ -18,7 +18,7 @@ mod translating;
 
 use core::fmt;
 
-use poorwill_medium::pci::Function;
+use poorwill_pci::Function;
 
 pub use capabilities::Capabilities;
 pub use context::Context;

@@ -5,10 +5,8 @@ mod diagrams;
 mod memory;
 mod modules;
 mod prose;
-mod words;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -104,70 +102,6 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
     wrong
 }
 
-/// The crates whose modules must not form a circle.
-const WITHOUT_CIRCLE: [&str; 27] = [
-    "poorwill-arch",
-    "poorwill-devicetree",
-    "poorwill-domain",
-    "poorwill-drivers",
-    "poorwill-entropy",
-    "poorwill-firmware",
-    "poorwill-hart",
-    "poorwill-image",
-    "poorwill-manifest",
-    "poorwill-medium",
-    "poorwill-memory",
-    "poorwill-sleep",
-    "poorwill-store",
-    "poorwill-vault",
-    "poorwill",
-    "poorwill-bench",
-    "poorwill-machine",
-    "poorwill-plugin",
-    "poorwill-fuzz",
-    "poorwill-critical",
-    "poorwill-hostile",
-    "poorwill-guest-client",
-    "poorwill-guest-entry",
-    "poorwill-guest-tool",
-    "poorwill-loader",
-    "poorwill-test-kernel",
-    "poorwill-tests",
-];
-
-/// The figure of docs/architecture.md in Mermaid's language.
-fn figure(members: &[Member]) -> String {
-    let short = |name: &str| {
-        name.trim_start_matches("poorwill-")
-            .replace("poorwill", "cli")
-    };
-    let mut figure = "```mermaid\nflowchart TD\n".to_owned();
-    for (storey, title) in [
-        (Storey::Host, "host"),
-        (Storey::Riscv, "riscv"),
-        (Storey::Portable, "portable"),
-    ] {
-        writeln!(figure, "    subgraph {title}").expect("a string");
-        let here = |member: &&Member| Storey::of(&member.folder) == storey;
-        for member in members.iter().filter(here) {
-            writeln!(figure, "        {}", short(&member.name)).expect("a string");
-        }
-        figure.push_str("    end\n");
-    }
-    for member in members {
-        if Storey::of(&member.folder) == Storey::Beside {
-            continue;
-        }
-        for (used, only_tests) in &member.uses {
-            if !only_tests {
-                let (user, used) = (short(&member.name), short(used));
-                writeln!(figure, "    {user} --> {used}").expect("a string");
-            }
-        }
-    }
-    figure + "```\n"
-}
-
 #[test]
 fn nobody_uses_what_stands_higher() {
     let members = members();
@@ -191,26 +125,8 @@ fn a_planted_use_of_what_stands_higher_is_found() {
 fn modules_form_no_circle() {
     for member in members() {
         let circles = Modules::read(&root().join(&member.folder).join("src")).circles();
-        let free = WITHOUT_CIRCLE.contains(&member.name.as_str());
-        assert!(!free || circles.is_empty(), "{}: {circles:?}", member.name);
-        println!("{}: {circles:?}", member.name);
+        assert_eq!(circles, [""; 0], "{}", member.name);
     }
-}
-
-/// With `POORWILL_BLESS=1` the test writes the figure.
-#[test]
-fn the_figure_of_the_house_is_that_of_its_manifests() {
-    let file = root().join("docs/architecture.md");
-    let text = std::fs::read_to_string(&file).expect("the page is there");
-    let start = text.find("```mermaid\n").expect("the page has a figure");
-    let end = start + text[start..].find("```\n").expect("the figure ends") + 4;
-    let figure = figure(&members());
-    if std::env::var_os("POORWILL_BLESS").is_some() {
-        let text = [&text[..start], &figure, &text[end..]].concat();
-        std::fs::write(&file, text).expect("the page can be written");
-        return;
-    }
-    assert_eq!(text[start..end], figure, "POORWILL_BLESS=1 writes it");
 }
 
 /// The most lines of a file. The limit for functions is clippy's (clippy.toml).

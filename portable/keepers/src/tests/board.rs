@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::vec;
 use std::vec::Vec;
 
-use poorwill_medium::pci::model::{MSI, MSI_X, Model, Node};
-use poorwill_medium::pci::{ConfigSpace, Function};
+use poorwill_pci::model::{MSI, MSI_X, Model, Node};
+use poorwill_pci::{ConfigSpace, Function};
 
 pub(super) const RAM: u64 = 0x8000_0000;
 const RAM_BYTES: usize = 0x8_0000;

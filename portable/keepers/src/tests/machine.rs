@@ -5,8 +5,8 @@ use std::vec;
 use std::vec::Vec;
 
 use poorwill_medium::nvme::ShutdownFacts;
-use poorwill_medium::pci::model::{COMMAND, MSI, MSI_X, Node, host};
-use poorwill_medium::pci::{ConfigSpace, Function, HostBridge, bar_address};
+use poorwill_pci::model::{COMMAND, MSI, MSI_X, Node, host};
+use poorwill_pci::{ConfigSpace, Function, HostBridge, bar_address};
 
 use super::board::{Board, SCRATCH};
 use crate::{Machine, Window};

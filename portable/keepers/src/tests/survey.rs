@@ -2,8 +2,8 @@
 
 use std::vec::Vec;
 
-use poorwill_medium::pci::model::{COMMAND, Model, Node, POWER, host};
-use poorwill_medium::pci::{ConfigSpace, Function, PciError, Step};
+use poorwill_pci::model::{COMMAND, Model, Node, POWER, host};
+use poorwill_pci::{ConfigSpace, Function, PciError, Step};
 
 use super::board::Board;
 use super::machine::{FUNCTION, Fake, Registers};

@@ -1,7 +1,8 @@
 use super::query::{Geometry, Table};
 use super::{CfiError, Registers};
-use crate::Clock;
-use crate::clock::{Wait, wait_for};
+use crate::Wait;
+use poorwill_clock::Clock;
+use poorwill_clock::wait_for;
 
 /// Commands; each chip gets them in the lowest byte of its lanes.
 pub(super) const READ_ARRAY: u8 = 0xff;

@@ -9,7 +9,7 @@
 //! [`read_mode`] determines the mode in which an OS has left a bank, so that [`set_mode`]
 //! can restore it after a power-on.
 //!
-//! The [`Clock`](crate::Clock) limits each wait to the times in the chips' query table.
+//! The [`Clock`](poorwill_clock::Clock) limits each wait to the times in the chips' query table.
 
 mod bank;
 mod error;

@@ -8,8 +8,9 @@ use super::queue::Queue;
 use super::shared::Shared;
 use super::shared_namespace::{self, SharedNamespace};
 use super::{NvmeError, NvmeMedium, QueueMemory, Registers};
-use crate::Clock;
-use crate::clock::{Wait, wait_for};
+use crate::Wait;
+use poorwill_clock::Clock;
+use poorwill_clock::wait_for;
 
 /// The most namespaces of a controller that are listed.
 pub const MAX_NAMESPACES: usize = 64;

@@ -5,8 +5,9 @@ use super::register::{
     CSTS_SHST_BUSY, CSTS_SHST_DONE, DOORBELLS, INTMC, INTMS, VS,
 };
 use super::registers::Registers;
-use crate::Clock;
-use crate::clock::{Wait, wait_firmly, wait_for};
+use crate::Wait;
+use poorwill_clock::Clock;
+use poorwill_clock::{wait_firmly, wait_for};
 
 /// Entries of 64 bytes (2^6) and 16 bytes (2^4), 4 KiB pages, NVM command set.
 const CC_RUN: u32 = 4 << 20 | 6 << 16 | CC_EN;

@@ -7,8 +7,8 @@ use super::queue::Queue;
 use super::shared::Shared;
 use super::slots::{Purpose, Slots, UnderWay};
 use super::{DEPTH, Registers};
-use crate::clock::Silence;
 use crate::{Direction, MediumError};
+use poorwill_clock::Silence;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

@@ -6,8 +6,9 @@ use super::identify::Namespace;
 use super::memory::physical_address;
 use super::slots::Purpose;
 use super::{NvmeError, Registers};
-use crate::clock::Wait;
-use crate::{Clock, Direction, Medium, MediumError, check_range};
+use crate::Wait;
+use crate::{Direction, Medium, MediumError, check_range};
+use poorwill_clock::Clock;
 
 /// The longest time without a completion while transfers are in flight, in milliseconds.
 /// Linux has the same limit. Drives that collect garbage and disks of a busy host do
@@ -149,7 +150,7 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
         let clock = &self.device.clock;
         let (silent, is_to_be_told) = self.engine.silent_for(clock.milliseconds(), limit);
         if is_to_be_told {
-            clock.waits(Wait::Transfer, limit);
+            clock.waits(&Wait::Transfer, limit);
         }
         silent > limit
     }

@@ -1,9 +1,10 @@
 use poorwill_memory::PhysRange;
 
 use super::{NvmeError, Registers};
-use crate::Clock;
-use crate::clock::{Wait, wait_for};
+use crate::Wait;
 use crate::mapped::Persistence;
+use poorwill_clock::Clock;
+use poorwill_clock::wait_for;
 
 const CAP: u64 = 0x00;
 const CAP_REGION: u64 = 1 << 56;

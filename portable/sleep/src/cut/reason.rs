@@ -1,5 +1,5 @@
 use poorwill_image::StateError;
-use poorwill_medium::pci::Function;
+use poorwill_pci::Function;
 use thiserror::Error;
 
 use super::misfit::Misfit;

@@ -1,6 +1,6 @@
 //! Cuts that are given up: by somebody, or as a device is not what it was.
 
-use poorwill_medium::pci::Function;
+use poorwill_pci::Function;
 use poorwill_sleep::VaultState;
 use poorwill_sleep::cut::fake::FakeRecord;
 use poorwill_sleep::cut::{

@@ -1,4 +1,4 @@
-use poorwill_medium::pci::Function;
+use poorwill_pci::Function;
 use thiserror::Error;
 
 use super::MAX_PARTITION_HARTS;

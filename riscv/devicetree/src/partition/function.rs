@@ -3,9 +3,9 @@
 //! It is a list of entries of five cells, in the form of `assigned-addresses` (PCI Bus Binding to
 //! Open Firmware, 2.2.1.1 and 4.1.1): bus, device, function and register; address; size.
 
-use poorwill_medium::pci::Function;
-use poorwill_medium::pci::placement::{AddressKind, PlacedFunction};
 use poorwill_memory::PhysRange;
+use poorwill_pci::Function;
+use poorwill_pci::placement::{AddressKind, PlacedFunction};
 
 use super::DomainNode;
 use super::error::{FunctionFault, PartitionError};

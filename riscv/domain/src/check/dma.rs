@@ -1,9 +1,9 @@
 //! PCI functions and their DMA.
 
 use poorwill_devicetree::{DomainNode, FunctionRange, MemoryRegion, Partition, unknown_devices};
-use poorwill_medium::pci::Function;
-use poorwill_medium::pci::placement::AddressKind;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
+use poorwill_pci::Function;
+use poorwill_pci::placement::AddressKind;
 
 use super::unfenced::Unfenced;
 use super::{Facts, Scene, has_function, ordered_pairs, pairs};

@@ -2,8 +2,8 @@
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{DomainNode, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, Partition};
-use poorwill_medium::pci::Function;
-use poorwill_medium::pci::placement::PlacedFunction;
+use poorwill_pci::Function;
+use poorwill_pci::placement::PlacedFunction;
 
 use super::Facts;
 use super::unfenced::Unfenced;

@@ -1,7 +1,7 @@
 use core::fmt;
 
 use poorwill_devicetree::NodeName;
-use poorwill_medium::pci::Function;
+use poorwill_pci::Function;
 use thiserror::Error;
 
 use crate::pmp::{PlanError, TooManyRanges};

@@ -7,8 +7,8 @@ use poorwill_drivers::Registers;
 use poorwill_image::{StateSections, StateWriter};
 use poorwill_keepers::{self as keepers, Drivers, KeeperError, Machine};
 use poorwill_medium::nvme::ShutdownFacts;
-use poorwill_medium::pci::{Function, HostBridge, PciError};
 use poorwill_memory::{PAGE_BYTES, Page, PhysRange};
+use poorwill_pci::{Function, HostBridge, PciError};
 use poorwill_sleep::cut::{CutReason, Misfit};
 
 use super::disks;

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use poorwill_arch::pci::config_space;
 use poorwill_keepers::MAX_DEVICES;
 use poorwill_medium::nvme::ShutdownFacts;
-use poorwill_medium::pci::{self, Function, Location};
+use poorwill_pci::{self as pci, Function, Location};
 
 use super::STATE;
 use crate::platform::platform;

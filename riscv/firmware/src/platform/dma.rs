@@ -14,11 +14,11 @@ use poorwill_devicetree::{
 use poorwill_drivers::iommu::{
     Context, DeviceId, DmaRange, Fault, IommuError, TablePages, TranslatingIommu,
 };
-use poorwill_medium::pci::intx::Pin;
-use poorwill_medium::pci::placement::{PlacedFunction, PlacedRange, PlacementError, Plan};
-use poorwill_medium::pci::virtio::bypasses_iommu;
-use poorwill_medium::pci::{ConfigSpace, Function, PciError};
 use poorwill_memory::{MAX_RANGES, PAGE_BYTES, PhysRange};
+use poorwill_pci::intx::Pin;
+use poorwill_pci::placement::{PlacedFunction, PlacedRange, PlacementError, Plan};
+use poorwill_pci::virtio::bypasses_iommu;
+use poorwill_pci::{ConfigSpace, Function, PciError};
 use spin::{Mutex, Once};
 use thiserror::Error;
 

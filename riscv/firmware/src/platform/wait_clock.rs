@@ -1,6 +1,8 @@
 //! The clock for waits on devices.
 
-use poorwill_medium::{Clock, Wait};
+use core::fmt::Display;
+
+use poorwill_clock::Clock;
 
 use super::console::say;
 use super::power_fail;
@@ -18,7 +20,7 @@ impl<T: Clock> Clock for WaitClock<T> {
         power_fail::check().is_err()
     }
 
-    fn waits(&self, wait: Wait, limit: u64) {
+    fn waits(&self, wait: &dyn Display, limit: u64) {
         say!("waiting for {wait}, for up to {limit} ms");
     }
 }

@@ -1,8 +1,10 @@
 //! The clocks for waits on PCI.
 
+use core::fmt::Display;
+
 use poorwill_arch::Time;
-use poorwill_medium::pci::Function;
-use poorwill_medium::{Clock, Wait};
+use poorwill_clock::Clock;
+use poorwill_pci::Function;
 
 use crate::platform::console::say;
 use crate::platform::platform;
@@ -33,7 +35,7 @@ impl Clock for DeviceClock {
     }
 
     #[cold]
-    fn waits(&self, wait: Wait, limit: u64) {
+    fn waits(&self, wait: &dyn Display, limit: u64) {
         say!(
             "PCI function {}: waiting for {wait}, for up to {limit} ms",
             self.0

@@ -12,8 +12,8 @@ use poorwill_medium::mapped::{self, MappedMedium, MappedMemory};
 use poorwill_medium::nvme::{
     Controller, MemoryRegion, NvmeError, NvmeMedium, QueueMemory, SharedNamespace, Stop, region_bar,
 };
-use poorwill_medium::pci::{self, DeviceHandle, Kind, Location, Silenced};
 use poorwill_memory::PhysRange;
+use poorwill_pci::{self as pci, DeviceHandle, Kind, Location, Silenced};
 use poorwill_sleep::{
     AreaError, Device, FunctionInUse, LeftInUse, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId,
 };

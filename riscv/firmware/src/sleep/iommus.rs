@@ -5,7 +5,7 @@ use poorwill_arch::Mmio;
 use poorwill_arch::pci::{Ecam, config_space};
 use poorwill_devicetree::PciHost;
 use poorwill_drivers::iommu::{Iommu, IommuMode};
-use poorwill_medium::pci::{self, Function, Location, Search};
+use poorwill_pci::{self as pci, Function, Location, Search};
 use poorwill_sleep::AreaError;
 use spin::Mutex;
 

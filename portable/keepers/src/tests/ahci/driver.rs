@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::vec::Vec;
 
-use poorwill_medium::pci::Step;
-use poorwill_medium::pci::model::Node;
+use poorwill_pci::Step;
+use poorwill_pci::model::Node;
 
 use super::disk::{Disk, READ_QUEUED, WRITE, WRITE_QUEUED};
 use super::hba::{GHC, Hba, IS};

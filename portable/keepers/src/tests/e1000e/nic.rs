@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::vec::Vec;
 
-use poorwill_medium::pci::Step;
-use poorwill_medium::pci::model::{ETHERNET, MSI_X, Node};
+use poorwill_pci::Step;
+use poorwill_pci::model::{ETHERNET, MSI_X, Node};
 
 use super::model::*;
 use crate::Window;

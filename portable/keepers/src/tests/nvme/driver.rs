@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use poorwill_medium::pci::Step;
-use poorwill_medium::pci::model::{MSI_X, Node};
+use poorwill_pci::Step;
+use poorwill_pci::model::{MSI_X, Node};
 use zerocopy::IntoBytes;
 
 use super::model::*;

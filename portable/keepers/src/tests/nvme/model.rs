@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::vec::Vec;
 
 use poorwill_medium::nvme::fake::{Command, DeviceMemory, FakeRegisters, QueuePair};
-use poorwill_medium::pci::model::MSI_X;
+use poorwill_pci::model::MSI_X;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::tests::board::Board;

@@ -2,8 +2,8 @@
 
 use std::cell::{Ref, RefCell};
 
-use crate::Clock;
 use crate::cfi::Registers;
+use poorwill_clock::Clock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {

@@ -8,7 +8,7 @@ use super::disk::{Disk, Outcome};
 use super::memory::Exposed;
 use crate::nvme::Registers;
 use crate::nvme::fake::{Command, FakeRegisters, QueuePair, Written, identifier};
-use crate::{Clock, Wait};
+use poorwill_clock::Clock;
 
 /// What the controller does wrong, or late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(super) struct State {
     /// When a shutdown that is under way ends.
     pub(super) shut_down_at: u64,
     /// The long waits that the driver told, with their limits.
-    pub(super) told: Vec<(Wait, u64)>,
+    pub(super) told: Vec<(String, u64)>,
     now: u64,
     queues: [QueuePair; 2],
     /// Completions that the driver has seen, of each queue.
@@ -129,8 +129,8 @@ impl Clock for Model {
         })
     }
 
-    fn waits(&self, wait: Wait, limit: u64) {
-        self.with(|state| state.told.push((wait, limit)));
+    fn waits(&self, wait: &dyn std::fmt::Display, limit: u64) {
+        self.with(|state| state.told.push((wait.to_string(), limit)));
     }
 }
 

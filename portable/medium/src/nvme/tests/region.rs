@@ -8,7 +8,8 @@ use poorwill_memory::Page;
 use crate::mapped::fake::FakePmem;
 use crate::mapped::{MappedMedium, MappedMemory};
 use crate::nvme::{MemoryRegion, NvmeError, Registers, region_bar};
-use crate::{Clock, Medium, MediumError};
+use crate::{Medium, MediumError};
+use poorwill_clock::Clock;
 
 const CAP_UPPER: u64 = 0x04;
 const PMRCAP: u64 = 0xe00;

@@ -1,47 +1,14 @@
-use core::fmt;
+//! Waits with a limit, for the drivers of devices. A wait that takes long says what it is for.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+use core::fmt::Display;
 
 /// The time for which a wait says nothing, in milliseconds.
 const SILENT_MS: u64 = 2_000;
 
-/// What a wait is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// An NVMe controller becomes ready.
-    Ready,
-    /// An NVMe controller stops.
-    Stop,
-    /// An NVMe controller puts its caches and tables in order.
-    Shutdown,
-    /// An NVMe controller completes an admin command with this opcode.
-    Admin(u8),
-    /// An NVMe controller completes a read, a write or a flush.
-    Transfer,
-    /// An NVMe controller's memory region becomes ready.
-    Region,
-    /// A flash chip programs or erases at this offset of its bank.
-    Flash(u64),
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Wait::Ready => out.write_str("the NVMe controller to become ready"),
-            Wait::Stop => out.write_str("the NVMe controller to stop"),
-            Wait::Shutdown => out.write_str("the NVMe controller to shut down"),
-            Wait::Admin(opcode) => write!(
-                out,
-                "the NVMe controller to complete admin command {opcode:#04x}"
-            ),
-            Wait::Transfer => {
-                out.write_str("the NVMe controller to complete a read, write or flush")
-            }
-            Wait::Region => out.write_str("the NVMe controller's memory region to become ready"),
-            Wait::Flash(offset) => write!(out, "the flash chip to program or erase at {offset:#x}"),
-        }
-    }
-}
-
-/// A monotonic clock, which limits all waits in this crate. It must advance between
+/// A monotonic clock, which limits all waits. It must advance between
 /// reads.
 pub trait Clock {
     /// Milliseconds since a fixed moment.
@@ -53,8 +20,9 @@ pub trait Clock {
         false
     }
 
-    /// Called once in a wait that has taken 2 s. It may take `limit` milliseconds.
-    fn waits(&self, _wait: Wait, _limit: u64) {}
+    /// Called once in a wait that has taken 2 s. `wait` says what it is for, as in "to stop"; it may
+    /// take `limit` milliseconds.
+    fn waits(&self, _wait: &dyn Display, _limit: u64) {}
 }
 
 impl<K: Clock + ?Sized> Clock for &K {
@@ -66,20 +34,20 @@ impl<K: Clock + ?Sized> Clock for &K {
         (**self).power_fails()
     }
 
-    fn waits(&self, wait: Wait, limit: u64) {
+    fn waits(&self, wait: &dyn Display, limit: u64) {
         (**self).waits(wait, limit);
     }
 }
 
 /// The silence of a wait, which it breaks once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Silence {
+pub struct Silence {
     is_broken: bool,
 }
 
 impl Silence {
     /// Whether a wait that has taken `took` of `limit` milliseconds is to be told now.
-    pub(crate) fn breaks(&mut self, took: u64, limit: u64) -> bool {
+    pub fn breaks(&mut self, took: u64, limit: u64) -> bool {
         let breaks = !self.is_broken && took > SILENT_MS && limit > SILENT_MS;
         self.is_broken |= breaks;
         breaks
@@ -89,9 +57,9 @@ impl Silence {
 /// Polls `condition` until it returns a value, the milliseconds of the limit have passed, or the
 /// power fails. The last poll starts after that, so a delayed hart does not blame the
 /// device.
-pub(crate) fn wait_for<T>(
+pub fn wait_for<T>(
     clock: &impl Clock,
-    limit: (Wait, u64),
+    limit: (impl Display, u64),
     condition: impl FnMut() -> Option<T>,
 ) -> Option<T> {
     wait_until(clock, limit, || clock.power_fails(), condition)
@@ -99,9 +67,9 @@ pub(crate) fn wait_for<T>(
 
 /// As [`wait_for`], but ignores a power failure: for operations that must be complete before the
 /// power is off.
-pub(crate) fn wait_firmly<T>(
+pub fn wait_firmly<T>(
     clock: &impl Clock,
-    limit: (Wait, u64),
+    limit: (impl Display, u64),
     condition: impl FnMut() -> Option<T>,
 ) -> Option<T> {
     wait_until(clock, limit, || false, condition)
@@ -109,7 +77,7 @@ pub(crate) fn wait_firmly<T>(
 
 fn wait_until<T>(
     clock: &impl Clock,
-    (wait, limit): (Wait, u64),
+    (wait, limit): (impl Display, u64),
     is_over: impl Fn() -> bool,
     mut condition: impl FnMut() -> Option<T>,
 ) -> Option<T> {
@@ -125,14 +93,14 @@ fn wait_until<T>(
             return None;
         }
         if silence.breaks(took, limit) {
-            clock.waits(wait, limit);
+            clock.waits(&wait, limit);
         }
         core::hint::spin_loop();
     }
 }
 
 /// Waits for at least `duration` milliseconds, or until the power fails.
-pub(crate) fn pause(clock: &impl Clock, duration: u64) {
+pub fn pause(clock: &impl Clock, duration: u64) {
     let begin = clock.milliseconds();
     while clock.milliseconds().saturating_sub(begin) <= duration && !clock.power_fails() {
         core::hint::spin_loop();
@@ -149,7 +117,7 @@ mod tests {
     #[derive(Default)]
     struct Told {
         now: Cell<u64>,
-        told: RefCell<Vec<(u64, Wait, u64)>>,
+        told: RefCell<Vec<(u64, String, u64)>>,
     }
 
     impl Clock for Told {
@@ -158,15 +126,17 @@ mod tests {
             self.now.get()
         }
 
-        fn waits(&self, wait: Wait, limit: u64) {
-            self.told.borrow_mut().push((self.now.get(), wait, limit));
+        fn waits(&self, wait: &dyn Display, limit: u64) {
+            self.told
+                .borrow_mut()
+                .push((self.now.get(), wait.to_string(), limit));
         }
     }
 
     /// What a wait says that would take `needed` milliseconds, and may take `limit`.
-    fn told(needed: u64, limit: u64) -> Vec<(u64, Wait, u64)> {
+    fn told(needed: u64, limit: u64) -> Vec<(u64, String, u64)> {
         let clock = Told::default();
-        let got = wait_for(&clock, (Wait::Ready, limit), || {
+        let got = wait_for(&clock, ("a device", limit), || {
             (clock.now.get() > needed).then_some(())
         });
         assert_eq!(got.is_some(), needed <= limit + 1);
@@ -177,11 +147,11 @@ mod tests {
     fn a_wait_of_more_than_two_seconds_is_told_once() {
         assert_eq!(told(2_000, 60_000), []);
         for (needed, limit) in [(2_100, 60_000), (50_000, 60_000), (90_000, 60_000)] {
-            let [(at, wait, told_limit)] = told(needed, limit)[..] else {
+            let [(at, wait, told_limit)] = &told(needed, limit)[..] else {
                 panic!("{needed} of {limit}");
             };
-            assert!((2_001..2_010).contains(&at), "{at}");
-            assert_eq!((wait, told_limit), (Wait::Ready, limit));
+            assert!((2_001..2_010).contains(at), "{at}");
+            assert_eq!((&wait[..], *told_limit), ("a device", limit));
         }
         // A wait that may not take longer says why it failed, in its error.
         assert_eq!(told(3_000, 2_000), []);

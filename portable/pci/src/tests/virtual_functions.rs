@@ -3,10 +3,8 @@
 use proptest::prelude::*;
 
 use super::step;
-use crate::pci::model::{Model, Node, host};
-use crate::pci::{
-    ConfigSpace, Function, PciError, has_virtual_functions, refuse_virtual_functions,
-};
+use crate::model::{Model, Node, host};
+use crate::{ConfigSpace, Function, PciError, has_virtual_functions, refuse_virtual_functions};
 
 fn other(device: u8) -> Node {
     Node::other(step(device), 0x1000, false)
@@ -53,7 +51,7 @@ fn they_are_seen_once_they_are_enabled() {
 fn a_conventional_function_has_no_extended_space() {
     let mut node = with_virtual_functions(2, true);
     // The list of its capabilities ends before PCI Express.
-    node.registers[crate::pci::model::MSI / 4] &= !0xff00;
+    node.registers[crate::model::MSI / 4] &= !0xff00;
     let model = Model::new(vec![node]);
     assert_eq!(has_virtual_functions(&model, at(0, 2)), Ok(false));
 }

@@ -1,11 +1,11 @@
 //! Who answers to an address in a modelled hierarchy.
 
-use crate::pci::Step;
-use crate::pci::model::Node;
+use crate::Step;
+use crate::model::Node;
 
 /// The locations (steps from the root) of the functions that answer to a
 /// memory address, each with whether it and all above it may access memory.
-pub(in crate::pci) fn decoders(nodes: &[Node], address: u64) -> Vec<(Vec<Step>, bool)> {
+pub(crate) fn decoders(nodes: &[Node], address: u64) -> Vec<(Vec<Step>, bool)> {
     let mut found = Vec::new();
     for node in nodes {
         let is_master = node.command() & 4 != 0;
@@ -30,7 +30,7 @@ pub(in crate::pci) fn decoders(nodes: &[Node], address: u64) -> Vec<(Vec<Step>, 
 }
 
 /// Memory BARs of a function: address and length.
-pub(in crate::pci) fn bars(node: &Node) -> impl Iterator<Item = (u64, u64)> + '_ {
+pub(crate) fn bars(node: &Node) -> impl Iterator<Item = (u64, u64)> + '_ {
     let count = if node.is_bridge() { 2 } else { 6 };
     (0..count).filter_map(move |index| {
         let (low, mask) = (node.registers[4 + index], node.writable[4 + index]);
@@ -49,7 +49,7 @@ pub(in crate::pci) fn bars(node: &Node) -> impl Iterator<Item = (u64, u64)> + '_
 }
 
 /// A bridge's memory windows, first and last address.
-pub(in crate::pci) fn windows(node: &Node) -> [(u64, u64); 2] {
+pub(crate) fn windows(node: &Node) -> [(u64, u64); 2] {
     let window = |register: usize, upper: [u32; 2]| {
         let value = node.registers[register / 4];
         (

@@ -15,7 +15,7 @@ use super::register::{
     is_bridge,
 };
 use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability};
-use crate::Clock;
+use poorwill_clock::Clock;
 
 /// A device in use by the firmware: powered, its BAR mapped, bus mastering on if it needs
 /// that, its interrupts off. [`DeviceHandle::release`] undoes all of it.
@@ -118,8 +118,7 @@ impl DeviceHandle {
         Ok(mapping?.cpu)
     }
 
-    /// Turns bus mastering off, if a controller does not stop by itself (see
-    /// [`Registers::cut_dma`](crate::nvme::Registers::cut_dma)). It stays off after the
+    /// Turns bus mastering off, if a controller does not stop by itself. It stays off after the
     /// release, until the OS's driver resets the controller and turns it on.
     pub fn cut_dma(&self, config: &impl ConfigSpace) {
         let command = config.read32(self.function, COMMAND) & Kept::LOWER_HALF.0;

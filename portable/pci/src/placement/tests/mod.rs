@@ -11,8 +11,8 @@ mod virt;
 use poorwill_memory::PhysRange;
 
 use super::*;
-use crate::pci::model::{Model, Node, host};
-use crate::pci::{Function, Step};
+use crate::model::{Model, Node, host};
+use crate::{Function, Step};
 
 /// A plan in lists.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use super::{
     ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, MAX_DEVICES, MAX_IOMMUS,
     PciError, Step,
 };
-use crate::Clock;
+use poorwill_clock::Clock;
 
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! Hierarchies as an OS, or nobody, left them.
 
-use crate::pci::Step;
-use crate::pci::model::{MSI, MSI_X, Node, POWER};
+use crate::Step;
+use crate::model::{MSI, MSI_X, Node, POWER};
 
 /// A small generator of random numbers, so that a case is one number.
 #[derive(Clone, Debug)]
-pub(in crate::pci) struct Random(pub(in crate::pci) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(in crate::pci) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut value = self.0;
         value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,17 +16,17 @@ impl Random {
         value ^ value >> 31
     }
 
-    pub(in crate::pci) fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    pub(in crate::pci) fn one_in(&mut self, many: u64) -> bool {
+    pub(crate) fn one_in(&mut self, many: u64) -> bool {
         self.below(many) == 0
     }
 }
 
 /// Some functions on a bus, `depth` levels of bridges deep at most.
-pub(in crate::pci) fn hierarchy(random: &mut Random, depth: u32) -> Vec<Node> {
+pub(crate) fn hierarchy(random: &mut Random, depth: u32) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for device in 0..random.below(5) as u8 {
         let step = Step {
@@ -75,7 +75,7 @@ fn bridge(random: &mut Random, step: Step, depth: u32) -> Node {
 }
 
 /// Numbers and addresses everything, as an OS does.
-pub(in crate::pci) fn configure(nodes: &mut [Node]) {
+pub(crate) fn configure(nodes: &mut [Node]) {
     let mut allocator = Allocator {
         bus: 0,
         memory: 0x4000_0000,
@@ -144,7 +144,7 @@ impl Allocator {
 
 /// What drivers and a suspend do to functions afterwards; nothing that makes
 /// two of them answer to the same address.
-pub(in crate::pci) fn disturb(random: &mut Random, nodes: &mut [Node]) {
+pub(crate) fn disturb(random: &mut Random, nodes: &mut [Node]) {
     for node in nodes {
         disturb(random, &mut node.children);
         if random.one_in(3) {
@@ -171,7 +171,7 @@ pub(in crate::pci) fn disturb(random: &mut Random, nodes: &mut [Node]) {
 }
 
 /// Registers as no sane device has them.
-pub(in crate::pci) fn corrupt(random: &mut Random, nodes: &mut [Node]) {
+pub(crate) fn corrupt(random: &mut Random, nodes: &mut [Node]) {
     for node in nodes {
         corrupt(random, &mut node.children);
         node.is_stuck = random.one_in(6);

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::{decode, os};
-use crate::pci::model::{Model, Node, SHARED_MEMORY, host};
-use crate::pci::{Kind, Step, acquire, find};
+use crate::model::{Model, Node, SHARED_MEMORY, host};
+use crate::{Kind, Step, acquire, find};
 
 /// The locations of all that is to be found, as steps.
 fn devices(nodes: &[Node]) -> Vec<Vec<Step>> {
@@ -47,7 +47,7 @@ fn claim_all(nodes: Vec<Node>) {
         search.complaint
     );
     expected.truncate(search.devices.capacity());
-    let steps = |location: &crate::pci::Location| {
+    let steps = |location: &crate::Location| {
         location
             .bridges
             .iter()

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pci::PciError;
+use crate::PciError;
 
 const FREE: u64 = 0x4100_0000;
 

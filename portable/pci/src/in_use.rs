@@ -208,9 +208,9 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pci::Step;
-    use crate::pci::model::{Model, Node, host};
-    use crate::pci::register::COMMAND_NO_INTX;
+    use crate::Step;
+    use crate::model::{Model, Node, host};
+    use crate::register::COMMAND_NO_INTX;
 
     const ON: u32 = COMMAND_MEMORY;
     const MASTER: u32 = COMMAND_MEMORY | COMMAND_MASTER;

@@ -13,7 +13,7 @@ use std::vec::Vec;
 use arrayvec::ArrayVec;
 
 use super::{ConfigSpace, Function, HostBridge, Step, Window, WindowKind};
-use crate::Clock;
+use poorwill_clock::Clock;
 
 /// Command and status.
 pub const COMMAND: usize = 0x04;

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use crate::pci::{Function, PciError};
+use crate::{Function, PciError};
 
 /// Why functions cannot be placed as planned. All functions that can be reached are off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -68,8 +68,8 @@ pub fn at_host(devices: &[u8], pin: Pin) -> Option<(u8, Pin)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pci::Step;
-    use crate::pci::model::{Model, Node};
+    use crate::Step;
+    use crate::model::{Model, Node};
 
     #[test]
     fn a_bridge_adds_the_device_number() {

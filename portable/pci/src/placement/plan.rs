@@ -5,8 +5,8 @@ use poorwill_memory::PhysRange;
 
 use super::MAX_BRIDGES;
 use super::error::{PlacementError, Register};
-use crate::pci::register::{BAR0, BRIDGE_ROM, IO_WINDOW, MEMORY_WINDOW, PREFETCH_WINDOW, ROM};
-use crate::pci::{Function, HostBridge};
+use crate::register::{BAR0, BRIDGE_ROM, IO_WINDOW, MEMORY_WINDOW, PREFETCH_WINDOW, ROM};
+use crate::{Function, HostBridge};
 
 /// A function that a plan names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

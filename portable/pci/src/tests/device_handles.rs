@@ -1,8 +1,8 @@
 //! Single cases of search and use.
 
 use super::{decode, location, location_of, os, step};
-use crate::pci::model::{EXPRESS, MSI, MSI_X, Model, Node, POWER, host};
-use crate::pci::{DeviceHandle, Function, Kind, Location, MAX_DEPTH, PciError, acquire, find};
+use crate::model::{EXPRESS, MSI, MSI_X, Model, Node, POWER, host};
+use crate::{DeviceHandle, Function, Kind, Location, MAX_DEPTH, PciError, acquire, find};
 
 const LENGTH: u64 = 0x4000;
 
@@ -40,7 +40,7 @@ fn refuse(node: Node, error: impl Fn(Function) -> PciError) {
 }
 
 /// The one function that answers at the device's address.
-fn answering(model: &Model, pci_address: u64) -> Vec<(Vec<crate::pci::Step>, bool)> {
+fn answering(model: &Model, pci_address: u64) -> Vec<(Vec<crate::Step>, bool)> {
     decode::decoders(&model.root.borrow(), pci_address)
 }
 
@@ -329,7 +329,7 @@ fn chains_of_bridges_have_an_end() {
 #[test]
 fn a_maze_of_bridges_has_an_end() {
     struct Maze(std::cell::Cell<u64>);
-    impl crate::pci::ConfigSpace for Maze {
+    impl crate::ConfigSpace for Maze {
         fn read32(&self, function: Function, register: u16) -> u32 {
             self.0.set(self.0.get() + 1);
             let bus = function.bus;
@@ -523,7 +523,7 @@ fn with_memory(device: u8) -> Node {
 
 /// Claims the controller and adds its BAR 4; both must be reached, by way of
 /// `steps`, and all be as before in the end.
-fn borrow_both(model: &Model, here: &Location, steps: &[crate::pci::Step]) {
+fn borrow_both(model: &Model, here: &Location, steps: &[crate::Step]) {
     let before = model.snapshot();
     let mut handle = try_claim(model, here).unwrap();
     let add = |handle: &mut DeviceHandle, bar| handle.add_memory(model, model, &host(), here, bar);

@@ -2,7 +2,7 @@ use super::journal::Journal;
 use super::power::wake;
 use super::register::{BUSES, HEADER, ID, Kept, PCI_EXPRESS, is_bridge};
 use super::{ConfigSpace, Function, HostBridge, PciError, Step, capability};
-use crate::Clock;
+use poorwill_clock::Clock;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bus {

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::pci::ConfigSpace;
-use crate::pci::bus::Bus;
-use crate::pci::tests::{decode, os};
+use crate::ConfigSpace;
+use crate::bus::Bus;
+use crate::tests::{decode, os};
 
 /// The plan that an OS's registers describe, without the functions of the first bus that
 /// `is_left_out` selects.

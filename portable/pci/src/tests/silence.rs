@@ -1,8 +1,8 @@
 //! No function but the device's own reaches memory.
 
 use super::{location, step};
-use crate::pci::model::{Model, Node, host};
-use crate::pci::{PciError, Step, acquire, silence};
+use crate::model::{Model, Node, host};
+use crate::{PciError, Step, acquire, silence};
 
 const MASTER: u32 = 1 << 2;
 

@@ -4,13 +4,13 @@ use super::error::{PlacementError, Register};
 use super::plan::{
     AddressKind, Bridge, PlacedFunction, PlacedRange, Plan, Window, above, register_of,
 };
-use crate::pci::bus::{Bus, is_root_port, look};
-use crate::pci::list::switch_off;
-use crate::pci::register::{
+use crate::bus::{Bus, is_root_port, look};
+use crate::list::switch_off;
+use crate::register::{
     BAR0, BRIDGE_ROM, BUSES, CLASS, COMMAND, COMMAND_IO, COMMAND_MASTER, COMMAND_MEMORY,
     COMMAND_NO_INTX, INTERRUPT, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER, ROM, is_bridge,
 };
-use crate::pci::{ConfigSpace, Function, HostBridge};
+use crate::{ConfigSpace, Function, HostBridge};
 
 /// The bits of a command register that let a function act.
 const ACTIVE: u32 = COMMAND_IO | COMMAND_MEMORY | COMMAND_MASTER;

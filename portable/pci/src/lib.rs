@@ -8,6 +8,9 @@
 //!
 //! The registers are those of the PCI Express Base Specification 5.0, chapter 7, and of
 //! the PCI-to-PCI Bridge Architecture Specification 1.2.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod address;
 mod bar;
