@@ -26,6 +26,15 @@ const HALTED: Duration = Duration::from_secs(1);
 const OPENSBI_STARTS: usize = 8;
 const PROBE_LIMIT: Duration = Duration::from_secs(15);
 
+const RACE: &str = "harts start each other while their domain parks";
+
+/// Time of a park in a race, in units of 100 ns.
+const RACE_SLEEP: u64 = 300;
+
+/// Rounds of a race, unless `POORWILL_ROUNDS` gives another number; and rounds between two lines.
+const RACE_ROUNDS: usize = 2000;
+const RACE_TOLD: usize = 500;
+
 /// The most bytes of the deep stack's 128 KiB that a start may use.
 const DEEP_STACK: u32 = 100_000;
 
@@ -213,6 +222,13 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
         written::example_starts(qemu, firmware)
     })?;
     row(written::ATTACK, &|| written::attack(qemu, firmware, guest))?;
+    row(RACE, &|| {
+        let roles = [Role::Race(RACE_SLEEP), Role::Master(20_000)];
+        parts.run(roles, &BUS, &raced()?).map(drop)
+    })?;
+    row(written::LONE_RACE, &|| {
+        written::lone_race(qemu, firmware, guest, &raced()?)
+    })?;
     row("a power failure is no cut", &|| {
         let line = "poorwill: cut: not armed: the machine has domains";
         parts
@@ -228,6 +244,15 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The lines of a race.
+fn raced() -> anyhow::Result<Vec<String>> {
+    let rounds = std::env::var("POORWILL_ROUNDS").ok();
+    let rounds = rounds.map(|text| text.parse().context("POORWILL_ROUNDS is no number"));
+    let rounds = rounds.transpose()?.unwrap_or(RACE_ROUNDS);
+    let told = (RACE_TOLD..=rounds).step_by(RACE_TOLD);
+    Ok(told.map(|round| format!("raced {round}: ")).collect())
+}
+
 /// The parts of the machines.
 struct Parts<'a> {
     qemu: &'a Qemu,
@@ -237,10 +262,16 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     /// Starts both domains, and waits for the console's lines. Returns all of its lines.
-    fn run(&self, roles: [Role; 2], bus: &Bus, lines: &[&str]) -> anyhow::Result<Vec<String>> {
+    fn run(
+        &self,
+        roles: [Role; 2],
+        bus: &Bus,
+        lines: &[impl AsRef<str>],
+    ) -> anyhow::Result<Vec<String>> {
         let (mut running, _folder) = self.power_on(roles, bus)?;
         running.fail_on(&["FAIL", "panic", "cannot start"]);
-        let outcome = (lines.iter()).try_for_each(|line| running.wait_for(line, LIMIT).map(drop));
+        let mut lines = lines.iter().map(AsRef::as_ref);
+        let outcome = lines.try_for_each(|line| running.wait_for(line, LIMIT).map(drop));
         outcome.with_context(|| running.tail(40).join("\n"))?;
         let console = running.lines().into_iter().map(|line| line.text).collect();
         running.kill()?;

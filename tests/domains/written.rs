@@ -12,10 +12,12 @@ use poorwill_machine::{Interrupts, Machine, PowerOn, Qemu, RunningMachine, tree}
 use poorwill_tests::Setup;
 use tempfile::TempDir;
 
-use crate::{LIMIT, OPENSBI_STARTS, PROBE_LIMIT};
+use crate::{LIMIT, OPENSBI_STARTS, PROBE_LIMIT, RACE_SLEEP};
 
 pub(crate) const EXAMPLE: &str = "the example of OpenSBI's binding";
 pub(crate) const ATTACK: &str = "an untrusted domain of the binding attacks";
+
+pub(crate) const LONE_RACE: &str = "harts start each other while the lone OS sleeps";
 
 /// Memory of the trusted domain, and the other one's program and orders.
 const TRUSTED: u64 = 0x9000_0000;
@@ -209,6 +211,44 @@ pub(crate) fn attack(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Resu
 const WATCHES: u64 = 1;
 const PROBES: u64 = 6;
 const ATTACKS: u64 = 15;
+const RACES: u64 = 16;
+
+/// Lets two harts of a machine with one domain start each other while the third one sleeps.
+pub(crate) fn lone_race(
+    qemu: &Qemu,
+    firmware: &Path,
+    guest: &Path,
+    lines: &[String],
+) -> anyhow::Result<()> {
+    let mut written = Written::new(firmware, Interrupts::Aia)?;
+    written.machine.harts = 3;
+    written.load("racer", &fs::read(guest)?, PROGRAM)?;
+    let orders = [RACES, 0, 0, APLIC, 0, 0, 1, 0, 0, RACE_SLEEP, 0];
+    written.load("racer-orders", &bytes_of(&orders), ORDERS)?;
+    let cpus = "<&{/cpus/cpu@0}>, <&{/cpus/cpu@1}>, <&{/cpus/cpu@2}>";
+    let of_cpus = [0, 1, 2].map(|hart| format!("cpu@{hart} {{ opensbi-domain = <&only>; }};"));
+    let source = format!(
+        "/ {{ chosen {{ opensbi-domains {{ compatible = \"opensbi,domain,config\";
+            allmem: allmem {{ compatible = \"opensbi,domain,memregion\"; base = <0x0 0x0>; order = <64>; }};
+            only: only {{ compatible = \"opensbi,domain,instance\"; possible-harts = {cpus};
+                boot-hart = <&{{/cpus/cpu@0}}>; regions = <&allmem 0x3f>; next-mode = <1>;
+                next-addr = <0x0 {PROGRAM:#x}>; next-arg1 = <0x0 {ORDERS:#x}>;
+                system-reset-allowed; system-suspend-allowed; }}; }}; }};
+        cpus {{ {} }}; }};\n",
+        of_cpus.concat()
+    );
+    let (mut running, _folder) = written.power_on(qemu, &source)?;
+    for line in lines {
+        let found = running.wait_for(line, LIMIT);
+        found.with_context(|| running.tail(40).join("\n"))?;
+    }
+    running.kill()?;
+    Ok(())
+}
+
+fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
 
 impl Written {
     /// The machine with the hostile guest in both domains: the trusted one watches.
@@ -225,15 +265,11 @@ impl Written {
         let watcher = [WATCHES, 1, PROGRAM, 0, 0, 0, 0, 0, 0, 0, 0];
         let count = addresses.len() as u64;
         let attacker = [role, 0, TRUSTED, APLIC, 0, 0, 1, 0, 0, 0, count];
-        let bytes = |words: &[u64]| {
-            let bytes = words.iter().flat_map(|word| word.to_le_bytes());
-            bytes.collect::<Vec<_>>()
-        };
         written.load("watcher", &guest, TRUSTED)?;
-        written.load("watcher-orders", &bytes(&watcher), TRUSTED + OFFSET)?;
+        written.load("watcher-orders", &bytes_of(&watcher), TRUSTED + OFFSET)?;
         written.load("attacker", &guest, PROGRAM)?;
         let orders = [&attacker[..], addresses].concat();
-        written.load("attacker-orders", &bytes(&orders), ORDERS)?;
+        written.load("attacker-orders", &bytes_of(&orders), ORDERS)?;
         Ok(written)
     }
 }

@@ -14,6 +14,7 @@ mod disk;
 mod dma;
 mod nvme;
 mod probe;
+mod race;
 mod sleep;
 #[path = "../../../guest/bare/suspend.rs"]
 mod suspend;
@@ -42,7 +43,7 @@ pub(crate) struct Orders {
     /// 9: read the clock at the first address, and try to set its alarm; 10: end while the
     /// device writes; 11: attack by a disk; 12: raise more refused accesses than the IOMMU's queue
     /// holds; 13: stop the domain's only hart that runs; 14: begin a line on the console, and do not
-    /// end it; 15: attack without a device.
+    /// end it; 15: attack without a device; 16: park while two harts start each other.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -113,6 +114,7 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
             print("$ ");
         }
         15 => attack::without_device(&read, addresses),
+        16 => race::run(read.own_hart, read.sleep),
         _ => {}
     }
     loop {

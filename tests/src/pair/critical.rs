@@ -16,12 +16,12 @@ use poorwill_machine::{PowerOn, RunningMachine, tree as of_qemu};
 use poorwill_plugin::log::Entry;
 use tempfile::TempDir;
 
-use super::Pair;
 use super::entries::{Entries, TRAPS, entries};
 use super::growing::Growing;
 use super::orders::Role;
 use super::steady::{Beat, CHIP, CHIP_BYTES, FRAME, HART, beats};
 use super::tree::{BRIDGE_DEVICE, BUS, Bus, EDU, partition};
+use super::{HARTS, Pair};
 use crate::instant::symbol;
 use crate::{Setup, frames};
 
@@ -126,10 +126,10 @@ impl Together {
             devices: &[BRIDGE_DEVICE, EDU],
             ..BUS
         };
-        let mut pair = Pair::new(firmware, &bus)?;
+        let mut pair = Pair::new(firmware, HARTS, &bus)?;
         let attacker = role.is_attacker().then_some(0);
-        pair.write_tree(qemu, &partition(attacker, &bus, true))?;
-        pair.load_hostile(0, found(&setup.hostile)?, role)?;
+        pair.write_tree(qemu, &partition(attacker, &bus, HARTS, true))?;
+        pair.load_hostile(0, HARTS, found(&setup.hostile)?, role)?;
         of_qemu::write_source(&source(critical)?, &pair.at("critical"))?;
         pair.load(SOCKET, &pair.at("critical"), found(&setup.critical)?);
         pair.add_devices();

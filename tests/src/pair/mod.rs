@@ -26,6 +26,9 @@ pub use steady::{Beat, Late, Wake, wakes};
 pub use tree::{BRIDGE_DEVICE, BUS, Bus, CARD_DEVICE, DISK_BUS, EDU};
 use tree::{MEMORY, ORDERS, PROGRAM};
 
+/// Harts of a socket, unless a role needs more.
+const HARTS: u32 = 2;
+
 /// Bytes of the disk that a bus may have.
 const DISK_BYTES: u64 = 1 << 20;
 
@@ -50,20 +53,21 @@ impl Pair {
         roles: [Role; 2],
         bus: &Bus,
     ) -> anyhow::Result<Self> {
-        let mut pair = Pair::new(firmware, bus)?;
+        let harts = roles[0].harts().max(roles[1].harts());
+        let mut pair = Pair::new(firmware, harts, bus)?;
         let attacker = roles.iter().position(|role| role.is_attacker());
-        let partition = tree::partition(attacker, bus, false) + bus.source;
+        let partition = tree::partition(attacker, bus, harts, false) + bus.source;
         pair.write_tree(qemu, &partition)?;
         for (socket, role) in roles.into_iter().enumerate() {
-            pair.load_hostile(socket, guest, role)?;
+            pair.load_hostile(socket, harts, guest, role)?;
         }
         Ok(pair)
     }
 
     /// The sockets, an IOMMU, and the bus.
-    fn new(firmware: &Path, bus: &Bus) -> anyhow::Result<Self> {
+    fn new(firmware: &Path, harts: u32, bus: &Bus) -> anyhow::Result<Self> {
         let socket = Socket {
-            harts: 2,
+            harts,
             memory: Bytes::mib(128),
         };
         let machine = Machine::new(firmware).on_sockets([socket; 2]);
@@ -94,9 +98,15 @@ impl Pair {
         Ok(())
     }
 
-    fn load_hostile(&mut self, socket: usize, guest: &Path, role: Role) -> anyhow::Result<()> {
+    fn load_hostile(
+        &mut self,
+        socket: usize,
+        harts: u32,
+        guest: &Path,
+        role: Role,
+    ) -> anyhow::Result<()> {
         let file = self.at(&format!("orders{socket}"));
-        fs::write(&file, orders::orders(socket, role))?;
+        fs::write(&file, orders::orders(socket, harts, role))?;
         self.load(socket, &file, guest);
         Ok(())
     }

@@ -68,6 +68,9 @@ pub enum Role {
     Stop,
     /// Begins a line on the console, and does not end it.
     BeginLine,
+    /// Two further harts start each other, and the first one parks as above: each time no other hart
+    /// may run on.
+    Race(u64),
 }
 
 impl Role {
@@ -77,6 +80,14 @@ impl Role {
             self,
             Role::Attack | Role::ResetAmidDma | Role::AttackByDisk | Role::Overflow
         )
+    }
+
+    /// The harts that it needs, a power of two.
+    pub(crate) fn harts(self) -> u32 {
+        match self {
+            Role::Race(_) => 4,
+            _ => super::HARTS,
+        }
     }
 
     /// The guest's number for it, and the time of its sleeps.
@@ -97,6 +108,7 @@ impl Role {
             Role::Overflow => (12, 0),
             Role::Stop => (13, 0),
             Role::BeginLine => (14, 0),
+            Role::Race(ticks) => (16, ticks),
         }
     }
 }
@@ -137,8 +149,8 @@ pub const BOUNDS: [u64; 28] = [
     0x2900_2000,
 ];
 
-/// The orders of the domain on a socket.
-pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
+/// The orders of the domain on a socket with this many `harts`.
+pub(crate) fn orders(index: usize, harts: u32, role: Role) -> Vec<u8> {
     let other = 1 - index;
     let mut addresses = match role {
         Role::Probe => [&NOBODYS[..], &BOUNDS].concat(),
@@ -171,14 +183,15 @@ pub(crate) fn orders(index: usize, role: Role) -> Vec<u8> {
         _ => 0,
     };
     let (role, sleep) = role.number();
+    let harts = u64::from(harts);
     let head = [
         role,
-        2 * other as u64,
+        harts * other as u64,
         foreign + PROGRAM,
         APLICS[index],
         device,
         CONFIGURATION,
-        2 * index as u64 + 1,
+        harts * index as u64 + 1,
         FILES[index],
         wire,
         sleep,

@@ -99,9 +99,14 @@ const CRITICAL_FUNCTIONS: &str = "poorwill,functions =
 
 /// The rest of QEMU's tree. The domain on socket `attacker` has the bridge and `edu` below it, and
 /// the other one the card. With `is_critical` the domain on socket 1 has the critical guest's
-/// functions in place of these, and wakes first.
-pub(crate) fn partition(attacker: Option<usize>, bus: &Bus, is_critical: bool) -> String {
-    let domains = [(0, 0..2), (1, 2..4)].map(|(socket, harts)| {
+/// functions in place of these, and wakes first. Each socket has this many `harts`.
+pub(crate) fn partition(
+    attacker: Option<usize>,
+    bus: &Bus,
+    harts: u32,
+    is_critical: bool,
+) -> String {
+    let domains = [(0, 0..harts), (1, harts..2 * harts)].map(|(socket, harts)| {
         let (regions, functions) = match attacker {
             _ if is_critical && socket == 1 => (CRITICAL_REGIONS, CRITICAL_FUNCTIONS.to_owned()),
             None => (&[][..], String::new()),
