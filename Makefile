@@ -77,7 +77,8 @@ figures-domains: setup fetch build guest critical hostile plugin ## Measure the 
 WAKES ?= 200
 
 .PHONY: soak-domains
-soak-domains: setup fetch build guest critical hostile plugin ## Wake each machine with domains WAKES=1000 times, and end its Linux ten times in each way (about 80 minutes)
+soak-domains: setup fetch build guest critical hostile plugin ## Wake each machine with domains WAKES=1000 times, end its Linux ten times in each way, and let harts start each other amid 100,000 sleeps (about 100 minutes)
+	@POORWILL_STRICT=1 POORWILL_ROUNDS=100000 $(CARGO) test --locked --quiet --release -p poorwill-tests --test domains -- "harts start each other"
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(if $(filter command line,$(origin WAKES)),$(WAKES),1000) $(CARGO) test --locked --quiet --release -p poorwill-tests --test together --test partition
 
 .PHONY: soak-snapshot
