@@ -8,8 +8,7 @@ use core::fmt::Display;
 /// The time for which a wait says nothing, in milliseconds.
 const SILENT_MS: u64 = 2_000;
 
-/// A monotonic clock, which limits all waits. It must advance between
-/// reads.
+/// A monotonic clock, which limits all waits. It must advance between reads.
 pub trait Clock {
     /// Milliseconds since a fixed moment.
     fn milliseconds(&self) -> u64;
@@ -20,8 +19,8 @@ pub trait Clock {
         false
     }
 
-    /// Called once in a wait that has taken 2 s. `wait` says what it is for, as in "to stop"; it may
-    /// take `limit` milliseconds.
+    /// Called once in a wait that has taken 2 s. `wait` says what it is for, as in "the disk to
+    /// stop"; it may take `limit` milliseconds.
     fn waits(&self, _wait: &dyn Display, _limit: u64) {}
 }
 

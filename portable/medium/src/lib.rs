@@ -17,7 +17,6 @@ pub mod nvme;
 mod wait;
 mod window;
 
-pub use wait::Wait;
 pub use window::Window;
 
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};

@@ -4,7 +4,7 @@ use core::fmt;
 
 /// What a wait is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub(crate) enum Wait {
     /// An NVMe controller becomes ready.
     Ready,
     /// An NVMe controller stops.

@@ -1,8 +1,9 @@
+use poorwill_clock::Clock;
+
 use super::journal::Journal;
 use super::power::wake;
 use super::register::{BUSES, HEADER, ID, Kept, PCI_EXPRESS, is_bridge};
 use super::{ConfigSpace, Function, HostBridge, PciError, Step, capability};
-use poorwill_clock::Clock;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bus {

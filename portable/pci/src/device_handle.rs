@@ -1,6 +1,7 @@
 use core::cell::Cell;
 
 use arrayvec::ArrayVec;
+use poorwill_clock::Clock;
 use poorwill_memory::PhysRange;
 
 use super::address::{FOUR_GIB, Taken, forwards, forwards_beyond, needs_memory_window, window_of};
@@ -15,7 +16,6 @@ use super::register::{
     is_bridge,
 };
 use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability};
-use poorwill_clock::Clock;
 
 /// A device in use by the firmware: powered, its BAR mapped, bus mastering on if it needs
 /// that, its interrupts off. [`DeviceHandle::release`] undoes all of it.

@@ -1,4 +1,5 @@
 use arrayvec::ArrayVec;
+use poorwill_clock::Clock;
 
 use super::bus::{Bus, Present};
 use super::journal::Journal;
@@ -7,7 +8,6 @@ use super::{
     ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, MAX_DEVICES, MAX_IOMMUS,
     PciError, Step,
 };
-use poorwill_clock::Clock;
 
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

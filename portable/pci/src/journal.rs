@@ -1,9 +1,8 @@
 use arrayvec::ArrayVec;
+use poorwill_clock::{Clock, pause};
 
 use super::register::{COMMAND, COMMAND_MASTER, Kept, POWER_STATE};
 use super::{ConfigSpace, Function, PciError};
-use poorwill_clock::Clock;
-use poorwill_clock::pause;
 
 /// Room for the changes of two mapped BARs: ten for each of seven bridges, eleven for the
 /// device, and a reserve.

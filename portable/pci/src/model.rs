@@ -11,9 +11,9 @@ use std::cell::{Cell, RefCell};
 use std::vec::Vec;
 
 use arrayvec::ArrayVec;
+use poorwill_clock::Clock;
 
 use super::{ConfigSpace, Function, HostBridge, Step, Window, WindowKind};
-use poorwill_clock::Clock;
 
 /// Command and status.
 pub const COMMAND: usize = 0x04;

@@ -1,8 +1,9 @@
+use poorwill_clock::Clock;
+
 use super::journal::Journal;
 use super::register::{POWER_CONTROL, POWER_MANAGEMENT, POWER_STATE};
 use super::saved::{SavedConfig, within_capabilities};
 use super::{ConfigSpace, Function, PciError, capability};
-use poorwill_clock::Clock;
 
 /// Brings a function to D0 from any state, with its configuration unchanged: a function
 /// without "no soft reset" loses it in the transition.

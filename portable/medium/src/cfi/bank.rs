@@ -1,8 +1,8 @@
+use poorwill_clock::{Clock, wait_for};
+
 use super::query::{Geometry, Table};
 use super::{CfiError, Registers};
-use crate::Wait;
-use poorwill_clock::Clock;
-use poorwill_clock::wait_for;
+use crate::wait::Wait;
 
 /// Commands; each chip gets them in the lowest byte of its lanes.
 pub(super) const READ_ARRAY: u8 = 0xff;

@@ -1,9 +1,9 @@
 use core::ops::Range;
 
 use embedded_storage_async::nor_flash::{ErrorType, MultiwriteNorFlash, NorFlash, ReadNorFlash};
+use poorwill_clock::Clock;
 
 use super::{Cfi, CfiError, Registers};
-use poorwill_clock::Clock;
 
 /// The usual erase unit: a block of two chips side by side with 128 KiB each.
 pub const UNIT_BYTES: usize = 0x4_0000;

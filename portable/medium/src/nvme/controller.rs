@@ -1,4 +1,5 @@
 use arrayvec::ArrayVec;
+use poorwill_clock::{Clock, wait_for};
 
 use super::command::{Command, Data};
 use super::device::Device;
@@ -8,9 +9,7 @@ use super::queue::Queue;
 use super::shared::Shared;
 use super::shared_namespace::{self, SharedNamespace};
 use super::{NvmeError, NvmeMedium, QueueMemory, Registers};
-use crate::Wait;
-use poorwill_clock::Clock;
-use poorwill_clock::wait_for;
+use crate::wait::Wait;
 
 /// The most namespaces of a controller that are listed.
 pub const MAX_NAMESPACES: usize = 64;

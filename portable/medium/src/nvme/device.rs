@@ -1,3 +1,5 @@
+use poorwill_clock::{Clock, wait_firmly, wait_for};
+
 use super::error::NvmeError;
 use super::queue::Queue;
 use super::register::{
@@ -5,9 +7,7 @@ use super::register::{
     CSTS_SHST_BUSY, CSTS_SHST_DONE, DOORBELLS, INTMC, INTMS, VS,
 };
 use super::registers::Registers;
-use crate::Wait;
-use poorwill_clock::Clock;
-use poorwill_clock::{wait_firmly, wait_for};
+use crate::wait::Wait;
 
 /// Entries of 64 bytes (2^6) and 16 bytes (2^4), 4 KiB pages, NVM command set.
 const CC_RUN: u32 = 4 << 20 | 6 << 16 | CC_EN;

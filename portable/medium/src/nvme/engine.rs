@@ -1,4 +1,5 @@
 use arrayvec::ArrayVec;
+use poorwill_clock::Silence;
 use poorwill_memory::{PAGE_BYTES, PAGE_WORDS, Page};
 
 use super::command::{Command, Completion, Data, data_block, last_segment};
@@ -8,7 +9,6 @@ use super::shared::Shared;
 use super::slots::{Purpose, Slots, UnderWay};
 use super::{DEPTH, Registers};
 use crate::{Direction, MediumError};
-use poorwill_clock::Silence;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

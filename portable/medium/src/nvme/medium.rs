@@ -1,3 +1,4 @@
+use poorwill_clock::Clock;
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 
 use super::device::Device;
@@ -6,9 +7,8 @@ use super::identify::Namespace;
 use super::memory::physical_address;
 use super::slots::Purpose;
 use super::{NvmeError, Registers};
-use crate::Wait;
+use crate::wait::Wait;
 use crate::{Direction, Medium, MediumError, check_range};
-use poorwill_clock::Clock;
 
 /// The longest time without a completion while transfers are in flight, in milliseconds.
 /// Linux has the same limit. Drives that collect garbage and disks of a busy host do

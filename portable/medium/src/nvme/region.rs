@@ -1,10 +1,9 @@
+use poorwill_clock::{Clock, wait_for};
 use poorwill_memory::PhysRange;
 
 use super::{NvmeError, Registers};
-use crate::Wait;
 use crate::mapped::Persistence;
-use poorwill_clock::Clock;
-use poorwill_clock::wait_for;
+use crate::wait::Wait;
 
 const CAP: u64 = 0x00;
 const CAP_REGION: u64 = 1 << 56;

@@ -2,8 +2,9 @@
 
 use std::cell::{Ref, RefCell};
 
-use crate::cfi::Registers;
 use poorwill_clock::Clock;
+
+use crate::cfi::Registers;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {

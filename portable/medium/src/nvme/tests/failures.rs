@@ -3,7 +3,8 @@
 use super::model::{Fault, Model};
 use super::{Pages, queue_memory, simple, start};
 use crate::nvme::{FLUSH_TIMEOUT_MS, NvmeError, NvmeMedium, Stop, TRANSFER_TIMEOUT_MS};
-use crate::{Direction, Medium, MediumError, Wait};
+use crate::wait::Wait;
+use crate::{Direction, Medium, MediumError};
 use poorwill_memory::Page;
 
 type Tested<'c, 'a> = NvmeMedium<'c, 'a, &'a Model, &'a Model>;

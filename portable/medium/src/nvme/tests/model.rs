@@ -4,11 +4,12 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+use poorwill_clock::Clock;
+
 use super::disk::{Disk, Outcome};
 use super::memory::Exposed;
 use crate::nvme::Registers;
 use crate::nvme::fake::{Command, FakeRegisters, QueuePair, Written, identifier};
-use poorwill_clock::Clock;
 
 /// What the controller does wrong, or late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

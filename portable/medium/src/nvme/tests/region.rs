@@ -3,13 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use poorwill_clock::Clock;
 use poorwill_memory::Page;
 
 use crate::mapped::fake::FakePmem;
 use crate::mapped::{MappedMedium, MappedMemory};
 use crate::nvme::{MemoryRegion, NvmeError, Registers, region_bar};
 use crate::{Medium, MediumError};
-use poorwill_clock::Clock;
 
 const CAP_UPPER: u64 = 0x04;
 const PMRCAP: u64 = 0xe00;
