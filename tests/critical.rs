@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 use poorwill_machine::domains::critical_devices;
 use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
 use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, tree};
-use poorwill_tests::{frames, suite};
+use poorwill_tests::{frames, number, suite};
 
 /// Sleeps of each machine, unless `POORWILL_WAKES` gives another number.
 const SLEEPS: usize = 5;
@@ -64,10 +64,7 @@ fn main() -> anyhow::Result<()> {
 
 /// Runs a machine for each way to end a sleep.
 fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
-    let sleeps = match std::env::var("POORWILL_WAKES") {
-        Ok(text) => text.parse().context("POORWILL_WAKES is no number")?,
-        Err(_) => SLEEPS,
-    };
+    let sleeps = number("POORWILL_WAKES")?.unwrap_or(SLEEPS);
     for (waker, has_sstc) in [
         (Waker::Serial, true),
         (Waker::Timer, true),

@@ -13,7 +13,7 @@ use poorwill_tests::pair::{
     BesideLinux, Critical, Entries, LINUX, Late, Role, Seen, Together, Waker,
 };
 use poorwill_tests::pair::{Part, wakes};
-use poorwill_tests::{Setup, frames, is_chosen, suite};
+use poorwill_tests::{Setup, frames, is_chosen, number, suite};
 
 /// Frames beside each domain, unless `POORWILL_FRAMES` gives another number.
 const FRAMES: usize = 2000;
@@ -60,9 +60,7 @@ fn main() -> anyhow::Result<()> {
 
 fn run_all() -> anyhow::Result<()> {
     let setup = Setup::find();
-    let frames = std::env::var("POORWILL_FRAMES").ok();
-    let frames = frames.map(|text| text.parse().context("POORWILL_FRAMES is no number"));
-    let frames = frames.transpose()?.unwrap_or(FRAMES);
+    let frames = number("POORWILL_FRAMES")?.unwrap_or(FRAMES);
     let mut all = Vec::new();
     let rows = HOSTILE.into_iter();
     for (name, role) in rows.filter(|_| is_chosen("hostile")) {

@@ -9,10 +9,10 @@ use poorwill_bench::BenchOptions;
 use poorwill_bench::instructions::{Beside, Counter, Counts};
 use poorwill_bench::irqs_off::{self, MOST};
 use poorwill_machine::{interrupt, paths};
-use poorwill_tests::Setup;
+use poorwill_tests::{Setup, number};
 
 /// Counts of each firmware, unless `POORWILL_ROUNDS` gives another number.
-const ROUNDS: u32 = 5;
+const ROUNDS: usize = 5;
 
 /// Number of intervals with interrupts off that are shown.
 const SHOWN: usize = 12;
@@ -35,7 +35,10 @@ fn main() -> anyhow::Result<()> {
     };
     irqs_off(&options)?;
     match std::env::var_os("POORWILL_BASE").filter(|base| !base.is_empty()) {
-        Some(base) => compare(&options, &PathBuf::from(base), rounds()?)?,
+        Some(base) => {
+            let rounds = number("POORWILL_ROUNDS")?.unwrap_or(ROUNDS);
+            compare(&options, &PathBuf::from(base), rounds)?;
+        }
         None => count(&options)?,
     }
     println!("test instructions ... ok");
@@ -61,13 +64,6 @@ fn irqs_off(options: &BenchOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn rounds() -> anyhow::Result<u32> {
-    match std::env::var("POORWILL_ROUNDS") {
-        Ok(text) => text.parse().context("POORWILL_ROUNDS is not a number"),
-        Err(_) => Ok(ROUNDS),
-    }
-}
-
 /// Without a base there is no comparison, but the counting itself must work.
 fn count(options: &BenchOptions) -> anyhow::Result<()> {
     let mut now = Counts::default();
@@ -78,7 +74,7 @@ fn count(options: &BenchOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn compare(options: &BenchOptions, base: &Path, rounds: u32) -> anyhow::Result<()> {
+fn compare(options: &BenchOptions, base: &Path, rounds: usize) -> anyhow::Result<()> {
     let mut counter = Counter::new(options)?;
     let (mut before, mut now) = (Counts::default(), Counts::default());
     for round in 1..=rounds {

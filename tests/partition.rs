@@ -14,7 +14,7 @@ use poorwill_machine::paths::{Kernel, Tiny};
 use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{PowerOn, Qemu, RunningMachine};
-use poorwill_tests::{frames, suite};
+use poorwill_tests::{frames, number, suite, wait_for};
 use tempfile::TempDir;
 
 /// Limit of each wait.
@@ -45,12 +45,9 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn run_all(qemu: &Qemu, firmware: &Path, critical: &Path) -> anyhow::Result<()> {
-    let (sleeps, ends) = match std::env::var("POORWILL_WAKES") {
-        Ok(text) => (
-            text.parse().context("POORWILL_WAKES is no number")?,
-            LONG_ENDS,
-        ),
-        Err(_) => (SLEEPS, ENDS),
+    let (sleeps, ends) = match number("POORWILL_WAKES")? {
+        Some(wakes) => (wakes, LONG_ENDS),
+        None => (SLEEPS, ENDS),
     };
     let parts = Parts {
         qemu,
@@ -221,8 +218,7 @@ impl Running {
 
     /// Waits for a console line; an error has the console's end.
     fn wait_for(&mut self, line: &str) -> anyhow::Result<()> {
-        let found = self.machine.wait_for(line, LIMIT).map(|_| ());
-        found.with_context(|| format!("the console's end:\n{}", self.machine.tail(20).join("\n")))
+        wait_for(&mut self.machine, line, LIMIT).map(drop)
     }
 
     /// Ends the machine, and checks the frames' numbers. The host's load delays heartbeats here, so

@@ -10,7 +10,7 @@ use poorwill_tests::pair::{
     BesideLinux, Critical, ENDS, End, Entries, LINUX, Late, Left, NEVER, Role, Seen, Together,
     Wake, Waker, instructions_to_linux, wakes,
 };
-use poorwill_tests::{Setup, frames, suite};
+use poorwill_tests::{Setup, frames, number, suite};
 
 /// Sleeps with each waker, unless `POORWILL_WAKES` gives another number; and the most on one
 /// machine.
@@ -63,10 +63,8 @@ fn main() -> anyhow::Result<()> {
 
 fn run_all() -> anyhow::Result<()> {
     let setup = Setup::find();
-    let number = std::env::var("POORWILL_WAKES").ok();
-    let number = number.map(|text| text.parse().context("POORWILL_WAKES is no number"));
-    let number = number.transpose()?;
-    let sleeps = number.unwrap_or(SLEEPS);
+    let wakes = number("POORWILL_WAKES")?;
+    let sleeps = wakes.unwrap_or(SLEEPS);
     start(&setup)?;
     for waker in [Waker::Serial, Waker::Timer(5)] {
         let mut done = 0;
@@ -81,7 +79,7 @@ fn run_all() -> anyhow::Result<()> {
         beside(&setup, role, line).with_context(|| format!("beside {role:?}"))?;
     }
     beside_linux(&setup).context("beside Linux")?;
-    match number {
+    match wakes {
         Some(_) => ENDS.into_iter().try_for_each(|end| all_ends(&setup, end)),
         None => Ok(()),
     }

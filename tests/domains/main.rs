@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use poorwill_machine::{Qemu, RunningMachine};
 use poorwill_tests::pair::{BOUNDS, BUS, Bus, DISK_BUS, NEVER, Pair, Role};
-use poorwill_tests::{Setup, is_chosen, suite};
+use poorwill_tests::{Setup, is_chosen, number, suite, wait_for};
 use tempfile::TempDir;
 
 use crate::refused::Ending;
@@ -246,9 +246,11 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
 
 /// The lines of a race.
 fn raced() -> anyhow::Result<Vec<String>> {
-    let rounds = std::env::var("POORWILL_ROUNDS").ok();
-    let rounds = rounds.map(|text| text.parse().context("POORWILL_ROUNDS is no number"));
-    let rounds = rounds.transpose()?.unwrap_or(RACE_ROUNDS);
+    let rounds = number("POORWILL_ROUNDS")?.unwrap_or(RACE_ROUNDS);
+    ensure!(
+        rounds >= RACE_TOLD && rounds.is_multiple_of(RACE_TOLD),
+        "POORWILL_ROUNDS is no multiple of {RACE_TOLD}"
+    );
     let told = (RACE_TOLD..=rounds).step_by(RACE_TOLD);
     Ok(told.map(|round| format!("raced {round}: ")).collect())
 }
@@ -270,9 +272,9 @@ impl Parts<'_> {
     ) -> anyhow::Result<Vec<String>> {
         let (mut running, _folder) = self.power_on(roles, bus)?;
         running.fail_on(&["FAIL", "panic", "cannot start"]);
-        let mut lines = lines.iter().map(AsRef::as_ref);
-        let outcome = lines.try_for_each(|line| running.wait_for(line, LIMIT).map(drop));
-        outcome.with_context(|| running.tail(40).join("\n"))?;
+        for line in lines {
+            wait_for(&mut running, line.as_ref(), LIMIT)?;
+        }
         let console = running.lines().into_iter().map(|line| line.text).collect();
         running.kill()?;
         Ok(console)
@@ -310,8 +312,7 @@ impl Parts<'_> {
         };
         let last = [REFUSED].into_iter().chain(last).map(str::to_owned);
         for text in all.chain(last) {
-            let found = running.wait_for(&text, LIMIT);
-            found.with_context(|| running.tail(40).join("\n"))?;
+            wait_for(&mut running, &text, LIMIT)?;
         }
         match ending {
             Ending::Halt => running.run_for(HALTED)?,
@@ -370,8 +371,7 @@ impl Parts<'_> {
         let (mut running, _folder) = self.power_on(roles, &BUS)?;
         let mut found = Vec::new();
         loop {
-            let line = running.wait_for("probe", PROBE_LIMIT);
-            let line = line.with_context(|| running.tail(40).join("\n"))?.text;
+            let line = wait_for(&mut running, "probe", PROBE_LIMIT)?.text;
             let (_, answer) = line.split_once("probe").context("the line has the word")?;
             if answer.starts_with('d') {
                 break;

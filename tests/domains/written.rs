@@ -9,7 +9,7 @@ use poorwill_machine::paths::{Kernel, Tiny};
 use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{Interrupts, Machine, PowerOn, Qemu, RunningMachine, tree};
-use poorwill_tests::Setup;
+use poorwill_tests::{Setup, wait_for};
 use tempfile::TempDir;
 
 use crate::{LIMIT, OPENSBI_STARTS, PROBE_LIMIT, RACE_SLEEP};
@@ -152,8 +152,7 @@ pub(crate) fn example_starts(qemu: &Qemu, firmware: &Path) -> anyhow::Result<()>
         written.load("program", &program, TRUSTED)?;
         let (mut running, _folder) = written.power_on(qemu, &example(0, 0, "", ""))?;
         for line in ["trusted: runs in U-mode", "Run /init as init process"] {
-            let found = running.wait_for(line, limit);
-            found.with_context(|| running.tail(40).join("\n"))?;
+            wait_for(&mut running, line, limit)?;
         }
         running.kill()?;
         anyhow::Ok(())
@@ -179,14 +178,12 @@ pub(crate) fn attack(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Resu
     let addresses = [&NOBODYS[..], &ITS_OWN].concat();
     let (mut running, _folder) = start(firmware, ATTACKS, &addresses)?;
     for line in ["watching", "attacked 21 addresses", "intact: "] {
-        let found = running.wait_for(line, PROBE_LIMIT);
-        found.with_context(|| running.tail(40).join("\n"))?;
+        wait_for(&mut running, line, PROBE_LIMIT)?;
     }
     running.kill()?;
     let probe = |firmware: &Path| {
         let (mut running, _folder) = start(firmware, PROBES, &ALSO)?;
-        let last = running.wait_for("probed", PROBE_LIMIT);
-        last.with_context(|| running.tail(40).join("\n"))?;
+        wait_for(&mut running, "probed", PROBE_LIMIT)?;
         let lines = running.lines().into_iter();
         let answers = lines.filter_map(|line| Some(line.text.split_once("probe ")?.1.to_owned()));
         let answers: Vec<_> = answers.collect();
@@ -239,8 +236,7 @@ pub(crate) fn lone_race(
     );
     let (mut running, _folder) = written.power_on(qemu, &source)?;
     for line in lines {
-        let found = running.wait_for(line, LIMIT);
-        found.with_context(|| running.tail(40).join("\n"))?;
+        wait_for(&mut running, line, LIMIT)?;
     }
     running.kill()?;
     Ok(())

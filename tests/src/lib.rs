@@ -51,5 +51,5 @@ pub use ledger::Ledger;
 pub use plan::{Plan, load_plan};
 pub use prepared::Prepared;
 pub use setup::Setup;
-pub use suite::{is_chosen, suite};
+pub use suite::{is_chosen, number, suite, wait_for};
 pub use trial::run_trial;

@@ -1,9 +1,11 @@
 //! Tests of machines outside of the plan, each a program of its own.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::anyhow;
-use poorwill_machine::{Qemu, interrupt};
+use anyhow::{Context, anyhow};
+use poorwill_machine::console::Line;
+use poorwill_machine::{Qemu, RunningMachine, interrupt};
 
 use crate::Setup;
 
@@ -51,4 +53,25 @@ pub fn is_chosen(row: &str) -> bool {
     let words = std::env::args().skip(1);
     let mut words = words.filter(|word| !word.starts_with('-')).peekable();
     words.peek().is_none() || words.any(|word| row.contains(&word))
+}
+
+/// The number in an environment variable; `None`: it is not set.
+///
+/// # Errors
+///
+/// The text is no number.
+pub fn number(variable: &str) -> anyhow::Result<Option<usize>> {
+    let text = std::env::var(variable).ok();
+    let number = text.map(|text| text.parse());
+    (number.transpose()).with_context(|| format!("{variable} is no number"))
+}
+
+/// Waits for a console line.
+///
+/// # Errors
+///
+/// It does not come; with the console's end.
+pub fn wait_for(running: &mut RunningMachine, text: &str, limit: Duration) -> anyhow::Result<Line> {
+    let line = running.wait_for(text, limit);
+    line.with_context(|| running.tail(40).join("\n"))
 }

@@ -1,7 +1,7 @@
 //! Attacks by a disk: an NVMe controller whose addresses name what is not the domain's.
 
 use crate::nvme::{Nvme, Outcome, PAGE, Page, READ, TRANSFER_ERROR, Transfer, WRITE, own_queues};
-use crate::probe::{clear_pending, is_pending, read, time, write};
+use crate::probe::{clear_pending, is_pending, read, spin, write};
 use crate::{IDENTITY, Orders, say, watch};
 
 /// Registers of configuration space: commands with status, and the first capability.
@@ -43,8 +43,7 @@ pub(crate) fn run(orders: &Orders, addresses: &[u64]) -> usize {
         configuration: orders.configuration,
     };
     // The watcher looks by then.
-    let end = time() + PAUSE;
-    while time() < end {}
+    spin(PAUSE);
     let mut failed = disk.reaches_own(orders.file);
     let block = watch::block_in(orders.foreign_memory).next_multiple_of(PAGE);
     let program = orders.foreign_memory;

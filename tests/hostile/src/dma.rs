@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-use crate::probe::{read, time, write};
+use crate::probe::{read, spin, time, write};
 use crate::{IDENTITY, Orders, say, watch};
 
 /// Registers of the device (QEMU's docs/specs/edu.rst).
@@ -180,8 +180,7 @@ fn moves(orders: &Orders, addresses: &[u64]) -> bool {
     let aligned = (addresses.iter()).filter(|address| address.is_multiple_of(BAR_BYTES));
     for address in aligned {
         write(bar, *address as u32);
-        let end = time() + LOOK;
-        while time() < end {}
+        spin(LOOK);
     }
     write(bar, orders.device as u32);
     let is_back = read(orders.device) & 0xff == EDU;

@@ -116,6 +116,12 @@ pub(crate) fn set_timer(ticks: u64) {
     unsafe { asm!("csrw 0x14d, {}", "csrw sie, {}", in(reg) ticks, in(reg) TIMER) }
 }
 
+/// Lets time pass, in units of 100 ns, without a wait for an interrupt.
+pub(crate) fn spin(ticks: u64) {
+    let end = time() + ticks;
+    while time() < end {}
+}
+
 /// Waits for an enabled interrupt.
 pub(crate) fn wait() {
     // SAFETY: `wfi` changes no state.

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use sbi_spec::binary::RET_ERR_ALREADY_AVAILABLE;
 use sbi_spec::hsm::{EID_HSM, HART_START, HART_STOP, hart_state};
 
-use crate::probe::{set_timer, time};
+use crate::probe::{set_timer, spin, time};
 use crate::say;
 use crate::suspend::suspend;
 
@@ -101,13 +101,11 @@ fn one(round: u64, first: u64, sleep: u64) -> Result<(), &'static str> {
     let started = sbi_rt::hart_start(first as usize, entry, RACERS[0].address());
     started.map_err(|_| "a stopped hart does not start")?;
     // The park meets each point of the loop.
-    let until = time() + round % 64 * 8;
-    while time() < until {}
+    spin(round % 64 * 8);
     set_timer(time() + sleep);
     suspend().map_err(|_| "the park is refused")?;
     let parked = starts();
-    let until = time() + LOOK;
-    while time() < until {}
+    spin(LOOK);
     let is_stopped =
         |hart| sbi_rt::hart_get_status(hart as usize).ok() == Some(hart_state::STOPPED);
     if !is_stopped(first) || !is_stopped(first + 1) || starts() != parked {

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use poorwill_critical::Heartbeat;
 use poorwill_machine::domains::critical_devices;
 use poorwill_machine::qmp::{Control, socket_arguments};
@@ -23,7 +23,7 @@ use super::steady::{Beat, CHIP, CHIP_BYTES, FRAME, HART, beats};
 use super::tree::{BRIDGE_DEVICE, BUS, Bus, EDU, partition};
 use super::{HARTS, Pair};
 use crate::instant::symbol;
-use crate::{Setup, frames};
+use crate::{Setup, frames, wait_for};
 
 /// Limit of each wait.
 pub(super) const LIMIT: Duration = Duration::from_secs(300);
@@ -147,8 +147,7 @@ impl Together {
         running.fail_on(&["FAIL", "panic on hart", "cannot start"]);
         let control = Control::connect(&pair.at("qmp"), LIMIT)?;
         let line = UnixStream::connect(pair.at("trigger"))?;
-        let started = running.wait_for("critical: start ", LIMIT);
-        started.with_context(|| running.tail(40).join("\n"))?;
+        wait_for(&mut running, "critical: start ", LIMIT)?;
         Ok(Together {
             running,
             control,
@@ -190,8 +189,7 @@ impl Together {
     ///
     /// It does not come.
     pub fn wait_for(&mut self, text: &str) -> anyhow::Result<String> {
-        let line = self.running.wait_for(text, LIMIT);
-        Ok(line.with_context(|| self.running.tail(40).join("\n"))?.text)
+        Ok(wait_for(&mut self.running, text, LIMIT)?.text)
     }
 
     /// Waits for a console line, which may have come already.
