@@ -6,6 +6,7 @@
 
 pub(super) mod decode;
 mod device_handles;
+mod memory_devices;
 pub(super) mod os;
 mod properties;
 mod silence;
