@@ -31,21 +31,28 @@ fn arrows(figure: &str) -> Vec<(Function, Function)> {
         };
         functions.insert(found[1].to_owned(), function);
     }
-    let bare = node.replace_all(figure, "$1");
-    let mut arrows = Vec::new();
-    for line in bare.lines().filter(|line| line.contains("-->")) {
-        let names: Vec<_> = line.split("-->").map(str::trim).collect();
-        for pair in names.windows(2) {
-            let of = |id: &str| functions.get(id).cloned();
-            let (from, to) = (of(pair[0]), of(pair[1]));
-            let from = from.unwrap_or_else(|| panic!("{} has no label", pair[0]));
-            arrows.push((
-                from,
-                to.unwrap_or_else(|| panic!("{} has no label", pair[1])),
-            ));
-        }
+    let of = |id: String| (functions.get(&id).cloned()).unwrap_or_else(|| panic!("{id}: no label"));
+    let pairs = pairs(&node.replace_all(figure, "$1"));
+    let arrows = pairs.into_iter().map(|(from, to)| (of(from), of(to)));
+    arrows.collect()
+}
+
+/// The ends of each arrow of a flowchart without labels.
+pub(super) fn pairs(figure: &str) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    for line in figure.lines().filter(|line| line.contains("-->")) {
+        let names: Vec<_> = line.split("-->").map(|id| id.trim().to_owned()).collect();
+        pairs.extend(names.windows(2).map(|two| (two[0].clone(), two[1].clone())));
     }
-    arrows
+    pairs
+}
+
+/// The first flowchart below a heading of docs/architecture.md.
+pub(super) fn figure_below(page: &str, heading: &str) -> String {
+    let (_, section) = page.split_once(&format!("## {heading}\n")).expect(heading);
+    let (_, figure) = section.split_once("```mermaid\n").expect(heading);
+    let (figure, _) = figure.split_once("```").expect(heading);
+    figure.to_owned()
 }
 
 /// The bodies of all functions with that name in a file: a trait may declare one, too.
@@ -94,10 +101,7 @@ fn source(file: &str) -> Option<String> {
 fn diagrams_show_calls_that_exist() {
     let page = fs::read_to_string(root().join("docs/architecture.md")).expect("the page");
     for heading in WANTED {
-        let (_, section) = page.split_once(&format!("## {heading}\n")).expect(heading);
-        let (_, figure) = section.split_once("```mermaid\n").expect(heading);
-        let (figure, _) = figure.split_once("```").expect(heading);
-        let arrows = arrows(figure);
+        let arrows = arrows(&figure_below(&page, heading));
         assert!(arrows.len() > 4, "{heading}: {arrows:?}");
         let faults: Vec<_> = arrows
             .iter()

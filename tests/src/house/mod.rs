@@ -1,6 +1,7 @@
 //! Checks the storeys: a crate uses only its own storey and lower ones. Fakes and uses that only
 //! tests need count, too.
 
+mod boxes;
 mod diagrams;
 mod memory;
 mod modules;

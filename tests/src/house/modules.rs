@@ -117,7 +117,7 @@ impl Modules {
     }
 }
 
-fn reachable(edges: &BTreeSet<(String, String)>, start: &str) -> BTreeSet<String> {
+pub(super) fn reachable(edges: &BTreeSet<(String, String)>, start: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut open = vec![start.to_owned()];
     while let Some(name) = open.pop() {
