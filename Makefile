@@ -259,14 +259,14 @@ plugin: setup-tools
 .PHONY: poison-free
 poison-free: setup-tools
 	@mkdir -p build
-	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free,stack-marks,panic-call --target-dir $(TARGET)/poison-free
-	@cp $(TARGET)/poison-free/$(BARE)/bare/poorwill build/poorwill-poison-free.elf
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free,stack-marks,panic-call
+	@cp $(TARGET)/$(BARE)/bare/poorwill build/poorwill-poison-free.elf
 
 .PHONY: irqs-off
 irqs-off: setup-tools
 	@mkdir -p build
-	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features irqs-off --target-dir $(TARGET)/irqs-off
-	@cp $(TARGET)/irqs-off/$(BARE)/bare/poorwill build/poorwill-irqs-off.elf
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features irqs-off
+	@cp $(TARGET)/$(BARE)/bare/poorwill build/poorwill-irqs-off.elf
 
 # Comes before all builds, so that a missing network is reported in the first minute.
 .PHONY: fetch
