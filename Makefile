@@ -22,7 +22,7 @@ demo: say-demo setup fetch build guest ## Show a Debian machine that sleeps with
 test: say-test setup fetch build guest test-kernel loader critical hostile opensbi u-boot edk2 plugin poison-free ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
-	@tools/fuzz --seconds 20
+	@tools/fuzz --seconds 10
 	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical --test domains --test partition --test together
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
@@ -126,15 +126,15 @@ check-code:
 	@echo "check: format"
 	@$(CARGO) fmt --all --check
 	@echo "check: clippy"
-	@$(CARGO) clippy --locked --quiet --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-hostile --exclude poorwill-guest-entry --exclude poorwill-guest-client -- -D warnings
+	@$(CARGO) clippy --locked --quiet --release --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-hostile --exclude poorwill-guest-entry --exclude poorwill-guest-client -- -D warnings
 	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -p poorwill-loader -p poorwill-critical -p poorwill-hostile --features poorwill-loader/program,poorwill-critical/program -- -D warnings
 	@$(CARGO) guest clippy --locked --quiet -p poorwill-guest-entry -p poorwill-guest-client -p poorwill-guest-tool --features poorwill-guest-tool/program -- -D warnings
 	@tools/advisories
 
 .PHONY: test-host
 test-host: ## Run the tests that need no emulator
-	@$(CARGO) test --locked --quiet --workspace --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-hostile --exclude poorwill-guest-entry --exclude poorwill-guest-client --exclude poorwill-tests
-	@$(CARGO) test --locked --quiet -p poorwill-tests --lib
+	@$(CARGO) test --locked --quiet --release --workspace --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-hostile --exclude poorwill-guest-entry --exclude poorwill-guest-client --exclude poorwill-tests
+	@$(CARGO) test --locked --quiet --release -p poorwill-tests --lib
 
 SUITES ?= ../suites
 

@@ -169,8 +169,6 @@ mod tests {
         assert_eq!(in_order(ranges), [1..4, 6..7, 8..9]);
     }
 
-    // Other firmware files are built without line tables.
-    #[cfg(debug_assertions)]
     #[test]
     fn code_is_found_by_its_source() {
         let own = std::env::current_exe().unwrap();

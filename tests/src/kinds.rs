@@ -30,7 +30,13 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
             row.lasting_memory, trial.interrupts
         ),
     ]);
-    kinds.extend(row.disks.iter().map(|disk| format!("disk {disk}")));
+    for disk in &trial.disks {
+        // Their lengths do not matter.
+        let (areas, beside) = (disk.areas.len(), disk.beside.is_some());
+        kinds.insert(format!("disk attached {:?}", disk.attached));
+        kinds.insert(format!("disk of root {}, boot {}", disk.root, disk.boot));
+        kinds.insert(format!("disk with {areas} areas, and more {beside}"));
+    }
     kinds.extend(words(&row.words));
     for step in &trial.steps {
         match step {
@@ -65,7 +71,10 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
     let guest = trial.row.guest_of(on);
     let (end, interrupts) = (on.power_on, trial.interrupts);
     let mut kinds = BTreeSet::from([
-        format!("{end:?} of {guest:?} on {interrupts:?}"),
+        // Each two of them together are a kind; all three would be more trials than fit.
+        format!("{end:?} of {guest:?}"),
+        format!("{end:?} on {interrupts:?}"),
+        format!("{guest:?} on {interrupts:?}"),
         format!("{end:?} {medium}"),
         format!("wakes otherwise {}, any start {}", on.wake, on.any_start),
         format!("cut while it runs {}", on.cut_within_ms.is_some()),

@@ -12,8 +12,8 @@ use poorwill_sleep::cut::ToldStatus;
 
 use crate::cut;
 use crate::entry::stack;
+use crate::hart::{memory, waking};
 use crate::kept::{self, Keep, Section};
-use crate::{sleep_memory, sleeper};
 
 /// No code in the firmware reads it; the linker script keeps it in the file.
 #[unsafe(link_section = ".manifest")]
@@ -57,7 +57,7 @@ const SECTIONS: [SectionVersion; kept::total(ALL)] = {
 
 /// The sections of the sleeping hart, of the machine, and of the disk.
 const ALL: &[&[Section]] = &[
-    &sleeper::SECTIONS,
+    &waking::SECTIONS,
     <cut::Machine as Keep>::SECTIONS,
     &PARTITIONS_SECTIONS,
 ];
@@ -72,7 +72,7 @@ const fn number(digits: &str) -> u64 {
 /// The size of the second range (platform/mod.rs). The terms that grow with memory are those of an
 /// image's workspace: its page map, and the digests of its pieces.
 const DATA: DataRange = DataRange {
-    fixed_pages: sleep_memory::pages_needed(0) + stack::pages_needed(0) as u64,
+    fixed_pages: memory::pages_needed(0) + stack::pages_needed(0) as u64,
     hart_pages: (stack::pages_needed(1) - stack::pages_needed(0)) as u64,
     pages_per_page: [MAP_TERM, DIGEST_TERM, 0, 0],
 };
@@ -117,7 +117,7 @@ const _: () = {
         let mut pages = (1 << shift) - 1;
         while pages <= (1 << shift) + 1 {
             let rule = DATA.pages(pages, 3);
-            let taken = sleep_memory::pages_needed(pages) + stack::pages_needed(3) as u64;
+            let taken = memory::pages_needed(pages) + stack::pages_needed(3) as u64;
             assert!(rule == taken, "the second range follows another rule");
             pages += 1;
         }

@@ -6,10 +6,8 @@ use poorwill_hart::{Starting, Task, Worker};
 
 use crate::cut;
 use crate::entry::stack;
-use crate::hart::this_hart;
+use crate::hart::{this_hart, waking, workers};
 use crate::platform::power_fail;
-use crate::sleeper;
-use crate::workers;
 
 /// Entry point from entry.S for a hart that is stopped or stopping. Its call chain has ended; its
 /// stack is empty.
@@ -58,7 +56,7 @@ extern "C" fn wait_for_start() -> ! {
             entry
         }
         Task::Wake(entry) => {
-            sleeper::restore_hart();
+            waking::restore_hart();
             cut::woke();
             // The hart's OS state is restored, so the line may be armed now.
             cut::begin(own);
@@ -71,7 +69,7 @@ extern "C" fn wait_for_start() -> ! {
     };
     started(starting);
     // SAFETY: the hart that gave the task has checked the address.
-    unsafe { cut::enter_or_stop(own, entry) }
+    unsafe { cut::enter_os(own, entry) }
 }
 
 fn started(starting: Starting<'_>) {

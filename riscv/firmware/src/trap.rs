@@ -6,12 +6,12 @@ use poorwill_arch::{LastTrap, csr, hart_id, irqs_off};
 use poorwill_hart::emulation::OsTrap;
 
 use crate::cut;
-use crate::domain_state;
+use crate::domain;
+use crate::domain::dma;
 use crate::entry::{self, TrapFrame};
-use crate::hart::{ThisHart, this_hart};
-use crate::mediate;
+use crate::hart::{ThisHart, domain_state, exception, this_hart};
 use crate::platform::console::say;
-use crate::platform::{dma, domain, platform, power, power_fail};
+use crate::platform::{platform, power, power_fail};
 use crate::sbi;
 
 /// Entry point from entry.S for all traps from the OS.
@@ -42,8 +42,8 @@ fn handle(frame: &mut TrapFrame, hart: ThisHart) {
         }
         OsTrap::OtherHart => hart.handle_ipi(),
         OsTrap::Timer => hart.timer().forward(),
-        OsTrap::Access => mediate::access_fault(frame, hart, hart.domain()),
-        OsTrap::Exception => mediate::exception(frame, hart),
+        OsTrap::Access => exception::access_fault(frame, hart, hart.domain()),
+        OsTrap::Exception => exception::exception(frame, hart),
         OsTrap::DoubleTrap => end_os(frame, hart),
         OsTrap::Unknown(interrupt) => disable(interrupt, hart),
     }
@@ -99,7 +99,7 @@ static PANICKED: AtomicU64 = AtomicU64::new(0);
 static PANICKED_TWICE: AtomicBool = AtomicBool::new(false);
 
 /// Prints the panic's message and place, then resets or powers off. A second panic, for example
-/// because of a faulting console, prints nothing; after a third the hart parks. Other harts park,
+/// because of a faulting console, prints nothing; after a third the hart halts. Other harts halt,
 /// too.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
@@ -109,7 +109,7 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         Err(first) if first == own && !PANICKED_TWICE.swap(true, Ordering::Relaxed) => {
             power::fatal()
         }
-        Err(_) => entry::park(),
+        Err(_) => entry::halt(),
     }
     // SAFETY: this hart does not return.
     unsafe { crate::platform::console::seize() };

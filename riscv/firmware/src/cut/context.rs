@@ -6,9 +6,8 @@ use poorwill_image::{StateSections, StateWriter};
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{CutReason, Misfit};
 
-use crate::banks;
 use crate::entry::TrapFrame;
-use crate::hart::ThisHart;
+use crate::hart::{ThisHart, banks};
 
 /// Writes the OS's registers on the calling hart, and the point at which the OS was stopped.
 /// Returns the bytes.

@@ -79,7 +79,7 @@ pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> Result<R
         // Another hart has cleared the key, and switches the machine off.
         None => {
             drop(proof);
-            entry::park()
+            entry::halt()
         }
     };
     if let Proof::Checksums = proof {

@@ -37,7 +37,7 @@ pub(crate) use request::request;
 pub(crate) use sealed::leave_sealed;
 pub(crate) use shared::{MACHINE, Machine, MachineState};
 pub(crate) use status::{arm_again, begin, has_line, is_armed};
-pub(crate) use stop::{enter_or_stop, stop};
+pub(crate) use stop::{enter_os, stop};
 
 /// The state of cuts that harts share.
 struct CutState {

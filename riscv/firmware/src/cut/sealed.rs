@@ -6,12 +6,12 @@ use poorwill_sleep::VaultState;
 use zerocopy::FromZeros;
 
 use super::STATE;
-use crate::domain_state::DomainStopped;
 use crate::entry::stack;
+use crate::hart::domain_state::DomainStopped;
+use crate::hart::memory::open_sealed;
 use crate::hart::this_hart;
 use crate::platform::console::say;
 use crate::platform::vault;
-use crate::sleep_memory::open_sealed;
 
 /// The state after a power failure during a save.
 pub(super) struct GivenUp {

@@ -13,6 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::record::record;
 use super::sealed;
+use crate::domain::report::{LogOfImage, OS, Os};
 use crate::hart::{self, Hart, ThisHart};
 use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 use crate::platform::bus::{BUS, Bus, KeptClock};
@@ -20,7 +21,6 @@ use crate::platform::console::AmidLine;
 use crate::platform::generation_id::KeptId;
 use crate::platform::interrupts::KeptControllers;
 use crate::platform::platform;
-use crate::report::{LogOfImage, OS, Os};
 
 kept! {
     /// The state of this machine, without its harts and PCI devices.
@@ -50,7 +50,7 @@ pub(super) unsafe fn loaded_memory(own: ThisHart) -> &'static mut [u8] {
     let tree = own.domain().next_stage.tree;
     let tree = tree.map_or(PhysRange::new(0, 0), |tree| tree.loaded);
     // SAFETY: the tree lies in memory of the OS, and the caller guarantees the rest.
-    unsafe { crate::next_stage::tree(tree) }
+    unsafe { crate::platform::loaded::tree(tree) }
 }
 
 /// The time of the cut, and the machine's identity.

@@ -7,12 +7,12 @@ use thiserror::Error;
 
 use super::record::{self, Record, place_of};
 use super::{STATE, context, disks, key, stop};
+use crate::domain::report;
 use crate::hart::ThisHart;
 use crate::platform::bus::{self, BusObstacle};
 use crate::platform::console::say;
 use crate::platform::platform;
 use crate::platform::power_fail::{CutObstacle, PowerFail};
-use crate::report;
 
 /// Why a power failure does not lead to a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

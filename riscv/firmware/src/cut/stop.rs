@@ -16,14 +16,12 @@ use super::devices::Devices;
 use super::record::{Part, Record, place_of, record};
 use super::shared::{self, MACHINE};
 use super::{STATE, context, key, line, sealed};
-use crate::domain_state;
 use crate::entry::{self, TrapFrame};
-use crate::hart::{self, Hart, ThisHart, this_hart};
+use crate::hart::workers::StoppedHarts;
+use crate::hart::{self, Hart, ThisHart, domain_state, this_hart, waking};
 use crate::kept::{Keep, Saving, Store};
 use crate::platform::power::{self, PowerOff};
 use crate::platform::{platform, power_fail, virtio};
-use crate::sleeper;
-use crate::workers::StoppedHarts;
 
 /// Maximum wait of a request for the other harts' write-back of their caches.
 const PATIENCE_MS: u64 = 1000;
@@ -37,7 +35,7 @@ pub(crate) fn stop(frame: Option<&TrapFrame>) -> ! {
     if let Some(record) = record() {
         record.on_stack(|| stop_on_own_stack(Stopping::new(record, frame)))
     }
-    entry::park()
+    entry::halt()
 }
 
 /// Enters the OS on the calling hart, after a call that does not return. If the power fails, stops
@@ -46,7 +44,7 @@ pub(crate) fn stop(frame: Option<&TrapFrame>) -> ! {
 /// # Safety
 ///
 /// The OS may execute at the address.
-pub(crate) unsafe fn enter_or_stop(own: ThisHart, entry_point: EntryPoint) -> ! {
+pub(crate) unsafe fn enter_os(own: ThisHart, entry_point: EntryPoint) -> ! {
     if power_fail::noticed() {
         // The call may have taken the interrupt for Stop, and memory may be sealed.
         stop(Some(&entry::frame_at(entry_point)));
@@ -155,7 +153,7 @@ impl<'a> Stopping<'a> {
         let bytes = match (&self.request, self.frame) {
             (Some(request), _) => {
                 let mut writer = StateWriter::new(part.pages_mut());
-                sleeper::capture(request.vector, &mut writer)?;
+                waking::capture(request.vector, &mut writer)?;
                 writer.finish()
             }
             (None, Some(frame)) => context::write(self.own, frame, part.pages_mut())?,

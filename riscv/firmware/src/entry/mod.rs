@@ -47,8 +47,8 @@ pub(crate) struct TrapFrame {
     pub(crate) mstatus: usize,
 }
 
-/// Parks the calling hart forever.
-pub(crate) fn park() -> ! {
+/// Halts the calling hart for ever.
+pub(crate) fn halt() -> ! {
     // SAFETY: nothing must wake this hart.
     unsafe { csr::write::<{ csr::MIE }>(0) };
     loop {

@@ -103,7 +103,7 @@ static DEVICES: Once<Devices> = Once::new();
 /// `machine` describes this machine, no OS runs, and nothing else uses these devices.
 // Not inlined: see `domain::start`.
 #[inline(never)]
-pub(super) unsafe fn start(
+pub(crate) unsafe fn start(
     machine: &Machine,
     vault: Option<PhysRange>,
     is_watched: bool,

@@ -62,7 +62,7 @@ pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
 
 /// Prints lines of a domain without the console's UART, if the console is free; see
 /// [`Uart::print_some`].
-pub(super) fn print_some(next: &mut dyn FnMut(&mut PrintedLine) -> bool) -> Printed {
+pub(crate) fn print_some(next: &mut dyn FnMut(&mut PrintedLine) -> bool) -> Printed {
     match CONSOLE.try_lock().as_deref_mut() {
         Some(Some(uart)) => uart.print_some(next, super::milliseconds(), &power_is_good),
         _ => Printed {
@@ -135,7 +135,7 @@ fn log(line: fmt::Arguments<'_>) {
 }
 
 /// Writes a line about a domain to the log. No other domain reads it there.
-pub(super) fn log_about(domain: &str, line: fmt::Arguments<'_>) {
+pub(crate) fn log_about(domain: &str, line: fmt::Arguments<'_>) {
     let line = LogLine::about(domain, super::milliseconds(), line);
     with_log(|log| log.add(&line));
 }

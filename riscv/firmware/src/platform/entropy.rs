@@ -15,7 +15,7 @@ static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 static SEED_HARTS: Once<ArrayVec<u64, MAX_HARTS>> = Once::new();
 
 /// Adds the previous stage's seed.
-pub(super) fn start(machine: &Machine) {
+pub(crate) fn start(machine: &Machine) {
     let harts = machine.harts.iter().filter(|hart| hart.extensions.zkr);
     SEED_HARTS.call_once(|| harts.map(|hart| hart.id).collect());
     POOL.lock().add(Source::PreviousStage, &machine.seed);

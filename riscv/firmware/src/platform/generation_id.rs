@@ -30,13 +30,13 @@ pub(crate) struct GenerationId {
 
 impl GenerationId {
     /// The ID; `None` on a machine that cannot interrupt its OS for a new one.
-    pub(super) fn new(machine: &Machine) -> Option<Self> {
+    pub(crate) fn new(machine: &Machine) -> Option<Self> {
         let source = machine.spare_source?;
         Some(GenerationId { source })
     }
 
     /// The page of the firmware's memory that the OS may read.
-    pub(super) fn page(&self) -> PhysRange {
+    pub(crate) fn page(&self) -> PhysRange {
         PhysRange::new((&raw const PLACE).addr() as u64, PAGE_BYTES)
     }
 

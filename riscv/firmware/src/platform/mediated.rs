@@ -13,15 +13,13 @@ use poorwill_hart::emulation::{Access, Operation};
 use poorwill_memory::PhysRange;
 use spin::{Mutex, Once};
 
-use super::domain;
-
-pub(super) type Device = MediatedDevice<Mmio, Place>;
+pub(crate) type Device = MediatedDevice<Mmio, Place>;
 
 type Registers = MediatedRegisters<Device>;
 
 /// Mediated registers of the machine's PLICs, with their addresses: enable registers, and the
 /// priority of machine mode's own source.
-pub(super) fn plic_registers(machine: &Machine) -> impl Iterator<Item = (PhysRange, Device)> {
+pub(crate) fn plic_registers(machine: &Machine) -> impl Iterator<Item = (PhysRange, Device)> {
     let line = machine.power_fail.map(|line| line.input);
     let kept = move |place| match line {
         Some(PowerFailInput::Plic {
@@ -40,6 +38,17 @@ pub(super) fn plic_registers(machine: &Machine) -> impl Iterator<Item = (PhysRan
     })
 }
 
+/// Which registers are mediated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mediates {
+    /// [`plic_registers`].
+    pub(crate) plics: bool,
+    /// The time of the real-time clock.
+    pub(crate) clock: bool,
+    /// The configuration devices.
+    pub(crate) fw_cfgs: bool,
+}
+
 /// Serves the OS's accesses to mediated registers.
 #[derive(Debug)]
 pub(crate) struct Mediated {
@@ -48,15 +57,14 @@ pub(crate) struct Mediated {
 }
 
 impl Mediated {
-    /// The mediated registers of the machine, which must be closed to the OS. With `has_plics` they
-    /// include [`plic_registers`].
+    /// The mediated registers of the machine, which must be closed to the OS.
     ///
     /// # Safety
     ///
     /// `machine` describes this machine, and this is called once.
     // Not inlined: see `domain::start`.
     #[inline(never)]
-    pub(super) unsafe fn start(machine: &Machine, has_plics: bool) -> &'static Self {
+    pub(crate) unsafe fn start(machine: &Machine, mediates: Mediates) -> &'static Self {
         static MEDIATED: Once<Mediated> = Once::new();
         let device = |(registers, place): (&PhysRange, &'static _)| {
             // SAFETY: by the caller's contract the tree is right; it names these addresses as
@@ -66,13 +74,11 @@ impl Mediated {
             device.start();
             (*registers, MediatedDevice::FwCfg(device))
         };
-        // Of these registers domains have the clock's time alone.
-        let is_partitioned = domain::is_partitioned();
-        let clock = machine.rtc.filter(|_| is_partitioned).map(TimeAlone::new);
+        let clock = machine.rtc.filter(|_| mediates.clock).map(TimeAlone::new);
         let clock = clock.map(|(page, clock)| (page, MediatedDevice::Clock(clock)));
-        let devices = machine.fw_cfg.iter().filter(|_| !is_partitioned);
+        let devices = machine.fw_cfg.iter().filter(|_| mediates.fw_cfgs);
         let devices = devices.zip(&REQUESTS).map(device);
-        let plics = plic_registers(machine).filter(|_| has_plics);
+        let plics = plic_registers(machine).filter(|_| mediates.plics);
         let registers =
             MediatedRegisters::new(devices.chain(plics).chain(clock), &machine.machine_only);
         MEDIATED.call_once(|| Mediated {

@@ -121,13 +121,13 @@ pub(crate) fn fatal() -> ! {
 }
 
 /// Stops a machine that could not start after a reset, either: switches it off. Without a register
-/// for that, this hart parks; the other ones wait in entry.S.
+/// for that, this hart halts; the other ones wait in entry.S.
 pub(crate) fn stop() -> ! {
     match RESET_CONTROL.get().and_then(|control| control.power_off) {
         Some(power_off) => write_syscon(Some(power_off)),
         None => {
             say!("the machine has no register for power-off; stopped");
-            entry::park()
+            entry::halt()
         }
     }
 }
@@ -161,5 +161,5 @@ fn write_syscon(syscon: Option<Syscon<Mmio>>) -> ! {
     } else {
         say!("the machine has no register for power-off or reset; stopped");
     }
-    entry::park()
+    entry::halt()
 }

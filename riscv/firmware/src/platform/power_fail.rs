@@ -131,7 +131,7 @@ impl PowerFail {
     /// # Safety
     ///
     /// `machine` describes this machine.
-    pub(super) unsafe fn find(
+    pub(crate) unsafe fn find(
         machine: &Machine,
         memory: &[PhysRange],
         fixed: [[PhysRange; 2]; 2],
@@ -181,7 +181,7 @@ impl PowerFail {
     }
 
     /// Takes the line from the OS. The line does not interrupt yet.
-    pub(super) fn start(&self) {
+    pub(crate) fn start(&self) {
         self.line.start();
     }
 

@@ -67,7 +67,7 @@ pub(super) unsafe fn log(firmware: PhysRange) -> &'static mut Log {
 /// # Safety
 ///
 /// As [`find`].
-pub(super) unsafe fn load_mark(firmware: PhysRange) -> LoadMark {
+pub(crate) unsafe fn load_mark(firmware: PhysRange) -> LoadMark {
     // SAFETY: by the caller's contract; any bits are a number.
     LoadMark::from_word(unsafe { mark_place(firmware).read_volatile() })
 }
@@ -149,7 +149,7 @@ pub(super) unsafe fn leave_cut_record(firmware: PhysRange, base: u64, cache_bloc
 ///
 /// `firmware` is the firmware's memory, whose last page nothing else uses
 /// (firmware.ld), and only one hart runs.
-pub(super) unsafe fn find(firmware: PhysRange) -> WarmResetRecord {
+pub(crate) unsafe fn find(firmware: PhysRange) -> WarmResetRecord {
     // SAFETY: by the caller's contract; a page is aligned, and any bits are numbers.
     let words = unsafe { place(firmware).read_volatile() };
     // SAFETY: passed on to the caller.

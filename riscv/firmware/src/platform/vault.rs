@@ -97,7 +97,7 @@ impl LentVault for Access {
 /// # Safety
 ///
 /// `machine` describes this machine, and nothing else uses its flash.
-pub(super) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
+pub(crate) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     // SAFETY: passed on to the caller.
     let (registers, VaultBank { own, partition, .. }) = unsafe { flash::vault_bank(machine)? };
     if partition.is_some() {

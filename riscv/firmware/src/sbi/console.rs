@@ -7,9 +7,9 @@ use sbi_spec::binary::SbiRet;
 use sbi_spec::dbcn::{CONSOLE_READ, CONSOLE_WRITE, CONSOLE_WRITE_BYTE};
 
 use super::Call;
+use crate::domain::LiveDomain;
 use crate::hart::ThisHart;
 use crate::platform::console;
-use crate::platform::domain::LiveDomain;
 
 /// Maximum bytes of a call. The specification allows fewer bytes than requested; this bounds the
 /// time that one hart holds the console.

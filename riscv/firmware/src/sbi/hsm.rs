@@ -10,8 +10,7 @@ use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
 
 use super::{Call, Caller};
 use crate::cut;
-use crate::domain_state;
-use crate::hart::{self, Hart, this_hart};
+use crate::hart::{self, Hart, domain_state, this_hart};
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [first, second, third, ..] = call.arguments;
@@ -106,5 +105,5 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
         argument: argument as u64,
     };
     // SAFETY: the address was checked, and this hart's call chain ends here.
-    unsafe { cut::enter_or_stop(hart, entry) }
+    unsafe { cut::enter_os(hart, entry) }
 }

@@ -15,7 +15,7 @@ use sbi_spec::legacy::{
 };
 
 use super::{Call, console, ipi, reset, rfence, timer};
-use crate::remote_fence::Fence;
+use crate::domain::fences::Fence;
 
 /// Extension IDs of legacy calls, including reserved ones.
 pub(super) const EXTENSIONS: RangeInclusive<usize> = 0..=0x0f;

@@ -20,10 +20,10 @@ use poorwill_hart::emulation::Fault;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
+use crate::domain::LiveDomain;
 use crate::entry::TrapFrame;
+use crate::hart::exception;
 use crate::hart::{self, Hart, ThisHart};
-use crate::mediate;
-use crate::platform::domain::LiveDomain;
 
 /// Bytes of ECALL, which has no compressed form.
 pub(crate) const CALL_BYTES: usize = 4;
@@ -86,7 +86,7 @@ fn fault_in_caller(frame: &mut TrapFrame, fault: LoadFault, hart: ThisHart) {
         guest_address: 0,
         satp: csr::read::<{ csr::SATP }>(),
     };
-    mediate::give_back(frame, &fault, hart);
+    exception::give_back(frame, &fault, hart);
 }
 
 /// Returns whether the domain has the extension (BASE, `sbi_probe_extension`).

@@ -9,7 +9,7 @@ use sbi_spec::srst::{
 
 use super::{Call, Caller};
 use crate::cut;
-use crate::domain_state;
+use crate::hart::domain_state;
 use crate::platform::power::{self, PowerOff};
 
 /// The first platform-specific reason or type; Poorwill defines none.

@@ -10,8 +10,8 @@ use sbi_spec::rfnc::{
 };
 
 use super::{Call, Caller};
+use crate::domain::fences::Fence;
 use crate::hart::Hart;
-use crate::remote_fence::Fence;
 
 /// Time after which a hart without an answer is reported. A virtual machine's harts may pause for a
 /// while; a board's harts never do.

@@ -9,12 +9,12 @@ use sbi_spec::susp::SUSPEND;
 use super::console::print_waiting;
 use super::{Call, Caller};
 use crate::cut;
-use crate::domain_state::DomainStopped;
+use crate::domain;
+use crate::domain::report;
 use crate::entry::stack;
+use crate::hart::domain_state::DomainStopped;
 use crate::platform::console::say;
-use crate::platform::domain;
 use crate::platform::power_fail;
-use crate::report;
 use crate::sleep;
 
 /// `SUSPEND_TO_RAM`, the only standard sleep type.
@@ -59,7 +59,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
         Ok(()) => {
             print_waiting(hart, caller.time);
             // SAFETY: the address was checked, and this hart's call chain ends here.
-            unsafe { cut::enter_or_stop(hart, EntryPoint { address, argument }) }
+            unsafe { cut::enter_os(hart, EntryPoint { address, argument }) }
         }
         Err(answer) => answer,
     }

@@ -21,9 +21,9 @@ use poorwill_sleep::{
 use super::clock::{DeviceClock, clock};
 use super::iommus::{self, Phase};
 use crate::cut::disks;
+use crate::hart::memory::queues;
 use crate::platform::console::say;
 use crate::platform::platform;
-use crate::sleep_memory::queues;
 
 /// The location of a device.
 #[derive(Clone, Debug)]

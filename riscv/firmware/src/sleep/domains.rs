@@ -15,12 +15,11 @@ use poorwill_sleep::{Event, Startup, park as sleep_of_domain, retain};
 use spin::Mutex;
 
 use super::retain::Resting;
-use crate::domain_state::{self, DomainStopped};
+use crate::domain::{self, LiveDomain, report};
+use crate::hart::domain_state::{self, DomainStopped};
 use crate::hart::{Hart, ThisHart};
 use crate::platform::console::{self, say};
-use crate::platform::domain::{self, LiveDomain};
 use crate::platform::platform;
-use crate::report;
 
 /// The machine's last wake.
 #[derive(Debug)]

@@ -19,15 +19,14 @@ use super::device::{self, Place, Running};
 use super::iommus::{self, Phase};
 use super::retain::Resting;
 use crate::cut::{self, MachineState};
+use crate::domain::report;
 use crate::entry;
-use crate::hart::this_hart;
+use crate::hart::workers::StoppedHarts;
+use crate::hart::{this_hart, waking};
 use crate::kept::{Keep, Saving, Store};
 use crate::platform::bus::WakingDevices;
 use crate::platform::console::{self, print, say};
 use crate::platform::{entropy, platform, power_fail, vault, virtio};
-use crate::report;
-use crate::sleeper;
-use crate::workers::StoppedHarts;
 
 /// The machine that this firmware runs on.
 #[derive(Debug)]
@@ -209,7 +208,7 @@ impl Domain for Firmware {
     }
 
     fn capture(&self, vector: EntryPoint, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        sleeper::capture(vector, into)?;
+        waking::capture(vector, into)?;
         let saving = Saving {
             store: Store::Image,
             vector: None,
@@ -219,7 +218,7 @@ impl Domain for Firmware {
     }
 
     fn check<'a>(&self, sections: &mut StateSections<'a>) -> Result<Self::State<'a>, StateRefusal> {
-        let (core, hart) = sleeper::read(sections)?;
+        let (core, hart) = waking::read(sections)?;
         Ok((core, hart, cut::MACHINE.check(Store::Image, sections)?))
     }
 
@@ -235,7 +234,7 @@ impl Domain for Firmware {
         let controllers = platform().interrupts.shared();
         let domains = controllers.domains(&state.controllers);
         let devices = WakingDevices::new(&state.bus, state.clock);
-        sleeper::will_wake(hart, Some(domains), devices);
+        waking::will_wake(hart, Some(domains), devices);
         core
     }
 

@@ -17,12 +17,12 @@ use poorwill_sleep::{Cleared, ColdBoot, NoSleep};
 use poorwill_sleep::{Quiesced, Slept, Woke};
 
 use crate::cut;
-use crate::domain_state::DomainStopped;
+use crate::domain::report;
 use crate::hart;
+use crate::hart::domain_state::DomainStopped;
+use crate::hart::memory::{os_memory, work};
 use crate::platform::platform;
 use crate::platform::power::{self, PowerOff};
-use crate::report;
-use crate::sleep_memory::{os_memory, work};
 use iommus::Phase;
 use machine::Firmware;
 

@@ -6,9 +6,10 @@ use poorwill_drivers::uart::LineEvents;
 use poorwill_hart::interrupt::Pending;
 use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 
+use crate::domain;
+use crate::domain::LiveDomain;
 use crate::hart::ThisHart;
-use crate::platform::domain::LiveDomain;
-use crate::platform::{console, domain, platform, power_fail};
+use crate::platform::{console, platform, power_fail};
 
 /// Ticks until the clock's alarm, which no domain of several can set.
 fn alarm_in() -> Option<u64> {

@@ -10,10 +10,10 @@ use poorwill_devicetree::Machine;
 use poorwill_domain::FwDynamic;
 use poorwill_hart::IpiDevice;
 
+use crate::domain::LiveDomain;
 use crate::entry::offer;
 use crate::hart::{self, Hart};
 use crate::platform::console::say;
-use crate::platform::domain::LiveDomain;
 use crate::platform::platform;
 
 /// Maximum wait for a hart that should have arrived. Harts leave reset together; under QEMU with

@@ -8,8 +8,7 @@ use poorwill_memory::EntryPoint;
 use poorwill_sleep::{Core, Moment, StateRefusal};
 use spin::Mutex;
 
-use crate::banks;
-use crate::hart::this_hart;
+use crate::hart::{banks, this_hart};
 use crate::kept;
 use crate::platform::bus::WakingDevices;
 use crate::platform::platform;

@@ -6,10 +6,9 @@ use poorwill_domain::{DomainState, WrongDomainState};
 use poorwill_hart::HsmState;
 use thiserror::Error;
 
+use crate::domain::{self, LiveDomain, dma};
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
-use crate::platform::dma;
-use crate::platform::domain::{self, LiveDomain};
 
 /// Proof that no hart runs the domain's OS or is about to. It allows the use of the domain's
 /// memory.

@@ -1,6 +1,13 @@
 //! The harts of the machine: each with its description in the device tree, its HSM state, its
 //! mailbox, its timer and its stack.
 
+pub(crate) mod banks;
+pub(crate) mod domain_state;
+pub(crate) mod exception;
+pub(crate) mod memory;
+pub(crate) mod waking;
+pub(crate) mod workers;
+
 use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,9 +25,9 @@ use poorwill_hart::{
 use poorwill_memory::EntryPoint;
 use spin::Once;
 
+use crate::domain::{self, LiveDomain, pmp};
 use crate::entry;
-use crate::platform::domain::{self, LiveDomain};
-use crate::platform::{platform, pmp, power_fail};
+use crate::platform::{platform, power_fail};
 
 #[derive(Debug)]
 pub(crate) struct Hart {

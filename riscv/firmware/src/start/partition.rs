@@ -22,18 +22,20 @@ use poorwill_memory::{MAX_RANGES, MemoryMap, MemoryMapError, PhysRange};
 use spin::Once;
 use thiserror::Error;
 
-use super::console::say;
-use super::dma::{self, DmaError};
-use super::domain::{self, AddedDomain, LoneDomain};
-use super::{firmware_range, pmp};
+use super::memory::Memory;
+use super::previous::{Described, Lone, Previous};
+use crate::domain::dma::{self, DmaError};
+use crate::domain::{self, AddedDomain, pmp};
+use crate::platform::console::say;
+use crate::platform::firmware_range;
 
 /// The machine's partition is refused; the console has the reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the partition is refused: {reasons} reason{}", if *reasons == 1 { "" } else { "s" })]
-pub(crate) struct Refused {
+pub(super) struct Refused {
     reasons: u32,
     /// A reset may change the reason, since a device has not answered.
-    pub(crate) may_pass: bool,
+    pub(super) may_pass: bool,
 }
 
 /// The reasons against a partition. The console gets each one, up to a bound.
@@ -95,6 +97,8 @@ enum SetupError {
     Domain(#[from] DomainError),
     #[error(transparent)]
     Kept(#[from] TooManyRanges),
+    #[error(transparent)]
+    Memory(#[from] MemoryMapError),
     #[error("domain {0}: {1}")]
     Tree(NodeName, DescriptionError),
     #[error("the stages and reserved ranges of all domains are more than {MAX_TAKEN}")]
@@ -105,57 +109,8 @@ enum SetupError {
     NoRoom(u64),
 }
 
-/// What the previous boot stage left for the next stages.
-#[derive(Debug)]
-pub(crate) struct Previous<'a> {
-    /// The machine's domains.
-    pub(crate) domains: Described,
-    pub(crate) information: &'a FwDynamic,
-    /// Fills a buffer from an address in memory.
-    pub(crate) load: fn(u64, &mut [u8]),
-}
-
-/// The domains that the machine's device tree describes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Described {
-    /// None: the machine's OS has all of it.
-    None,
-    /// The machine's OS has what this domain has.
-    Lone(Lone),
-    /// Domains that are fenced from each other.
-    Fenced(&'static Partition),
-}
-
 /// The machine's partition. It is too large for the deep stack, of which the vault needs a half.
 static PARTITION: Once<Partition> = Once::new();
-
-/// The only domain of a machine.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lone {
-    pub(crate) node: &'static DomainNode,
-    /// Its next stage.
-    pub(crate) stage: LoadedStage,
-    /// The partition, for the machine's identity.
-    pub(crate) digest: u64,
-}
-
-impl Lone {
-    /// The same, with the address of the machine's device tree.
-    pub(super) fn with_tree(&self, tree: u64) -> LoneDomain<'_> {
-        LoneDomain {
-            node: self.node,
-            stage: &self.stage,
-            digest: self.digest,
-            tree,
-        }
-    }
-
-    /// Memory of its next stage and of its device tree.
-    pub(super) fn taken(&self) -> [PhysRange; 2] {
-        let none = PhysRange::new(self.stage.argument, 0);
-        [self.stage.image, self.stage.tree.unwrap_or(none)]
-    }
-}
 
 /// Maximum number of ranges that the firmware's second range must avoid on a machine with a
 /// partition.
@@ -164,7 +119,7 @@ const MAX_TAKEN: usize = 64;
 type Taken = ArrayVec<PhysRange, MAX_TAKEN>;
 
 /// Harts that may boot the machine.
-pub(crate) type BootHarts = ArrayVec<u64, MAX_HARTS>;
+pub(super) type BootHarts = ArrayVec<u64, MAX_HARTS>;
 
 /// The machine's domains, and the harts that may boot the machine cold for them: these have a domain,
 /// and the tree does not leave them out. A lone domain's next stage starts on that domain's boot
@@ -175,7 +130,7 @@ pub(crate) type BootHarts = ArrayVec<u64, MAX_HARTS>;
 /// [`Refused`].
 // Not inlined: a partition takes 16 KiB of the deep stack.
 #[inline(never)]
-pub(crate) fn describe(
+pub(super) fn describe(
     tree: Option<Fdt<'_>>,
     machine: &Machine,
     information: &mut FwDynamic,
@@ -259,8 +214,8 @@ fn check(
     reasons.check()
 }
 
-/// Sets up the domains, if they are fenced from each other. Returns the firmware's second range, of
-/// `bytes` and the tables of the IOMMUs after them.
+/// Sets up the domains of the partition, which [`describe`] has checked, and divides the machine's
+/// memory. The firmware's second range has `bytes`, and the tables of the IOMMUs after them.
 ///
 /// # Errors
 ///
@@ -271,19 +226,24 @@ fn check(
 /// `machine` describes this machine, no OS runs on it yet, and the previous stage left `previous`.
 pub(super) unsafe fn start(
     machine: &Machine,
+    partition: &Partition,
     previous: &Previous<'_>,
-    firmware: PhysRange,
     bytes: u64,
-) -> Result<Option<PhysRange>, Refused> {
-    let Described::Fenced(partition) = previous.domains else {
-        return Ok(None);
-    };
+) -> Result<Memory, Refused> {
+    let firmware = firmware_range();
     // SAFETY: passed on to the caller.
     let data = unsafe { set_up(machine, partition, previous, firmware, bytes) };
-    data.map(Some).map_err(Refused::because)
+    let memory = data.and_then(|data| {
+        Ok(Memory {
+            firmware,
+            data,
+            os: memory_of_all()?,
+        })
+    });
+    memory.map_err(Refused::because)
 }
 
-/// Sets up the domains of the partition, which [`describe`] has checked.
+/// Sets up the domains, and returns the firmware's second range.
 ///
 /// # Safety
 ///
@@ -382,7 +342,7 @@ fn add_domains(
 /// # Errors
 ///
 /// [`MemoryMapError`].
-pub(super) fn memory() -> Result<MemoryMap, MemoryMapError> {
+fn memory_of_all() -> Result<MemoryMap, MemoryMapError> {
     let ranges = domain::all().flat_map(|domain| domain.memory.ranges());
     let mut all = ArrayVec::<PhysRange, MAX_RANGES>::new();
     for range in ranges {

@@ -9,9 +9,8 @@ use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{ColdBoot, Report, Startup};
 use thiserror::Error;
 
-use crate::platform::domain::{self, LiveDomain};
-use crate::platform::{Platform, console, entropy, pmp};
-use crate::report;
+use crate::domain::{self, LiveDomain, pmp, report};
+use crate::platform::{Platform, console, entropy, loaded};
 
 /// Value of the log property until the log is written.
 static NO_LOG: LogText = [0; TEXT_BYTES];
@@ -28,28 +27,6 @@ pub(crate) enum NextStageError {
     Fixup(#[from] FixupError),
 }
 
-/// Copies memory from `address` on into `into`.
-///
-/// # Safety
-///
-/// Reads there have no side effects, and nothing writes there at the same time.
-pub(crate) unsafe fn load(address: u64, into: &mut [u8]) {
-    let from = core::ptr::with_exposed_provenance::<u8>(address as usize);
-    // SAFETY: by the caller's contract; the buffer is a separate object.
-    unsafe { from.copy_to(into.as_mut_ptr(), into.len()) }
-}
-
-/// The device tree's bytes.
-///
-/// # Safety
-///
-/// The blob lies in memory, and nothing else reads or writes it while the slice is used.
-pub(crate) unsafe fn tree(blob: PhysRange) -> &'static mut [u8] {
-    let start = core::ptr::with_exposed_provenance_mut(blob.start as usize);
-    // SAFETY: by the caller's contract.
-    unsafe { core::slice::from_raw_parts_mut(start, blob.length() as usize) }
-}
-
 /// Prepares the device tree for the next stage, with the reason for the cold boot. On a machine
 /// with a power-fail line it reserves the cut-status property. Returns entry point and argument.
 ///
@@ -60,7 +37,7 @@ pub(crate) unsafe fn tree(blob: PhysRange) -> &'static mut [u8] {
 /// # Safety
 ///
 /// The previous stage left the domain's next stage, nothing runs in its memory yet, and no slice of
-/// [`tree`] is in use.
+/// [`loaded::tree`] is in use.
 pub(crate) unsafe fn prepare(
     platform: &Platform,
     domain: &LiveDomain,
@@ -83,7 +60,7 @@ pub(crate) unsafe fn prepare(
     if place.start != tree.blob.start {
         let blob = &mut buffer[..tree.blob.length() as usize];
         // SAFETY: the blob was read there before, and `place` does not overlap it.
-        unsafe { load(tree.blob.start, blob) };
+        unsafe { loaded::load(tree.blob.start, blob) };
     }
     let text = Startup::Cold(&reason).text(pmp::protection());
     let generation_id = platform.generation_id.as_ref().map(|id| {

@@ -7,9 +7,9 @@ use poorwill_memory::{OsMemory, Page};
 use poorwill_sleep::Work;
 use spin::{Mutex, MutexGuard, Once};
 
-use crate::domain_state::DomainStopped;
+use crate::hart::domain_state::DomainStopped;
+use crate::hart::workers::StoppedHarts;
 use crate::platform::platform;
-use crate::workers::StoppedHarts;
 
 /// Access to this machine's OS memory, for the hart that saves or wakes it.
 pub(crate) fn os_memory(_: &DomainStopped<'_>) -> OsMemory {

@@ -14,10 +14,9 @@ use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{NotKept, Report, ReportText, Startup};
 use spin::Mutex;
 
+use crate::domain::{LiveDomain, pmp};
 use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 use crate::platform::console::{self, say};
-use crate::platform::domain::LiveDomain;
-use crate::platform::pmp;
 
 kept! {
     /// The values in the device tree of a domain's OS.

@@ -1,8 +1,13 @@
 //! The domains of the machine. Without a partition there is one, which has all resources that
 //! machine mode does not keep, and all rights.
 
+pub(crate) mod dma;
+pub(crate) mod fences;
+pub(crate) mod pmp;
+pub(crate) mod report;
+mod text;
+
 use core::cell::UnsafeCell;
-use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,14 +19,13 @@ use poorwill_domain::{
     Domain, DomainCell, DomainError, HartSet, HartSetError, LoadedStage, NextStage, Rights,
     StageTree, TREE_GROWTH,
 };
-use poorwill_drivers::uart::Printed;
-use poorwill_log::{LineBudget, Lines, Log};
+use poorwill_log::{LineBudget, Log};
 use poorwill_memory::{MemoryMap, PhysRange};
 use spin::{Mutex, Once};
 use thiserror::Error;
 
-use super::console;
-use crate::remote_fence::Fences;
+use fences::Fences;
+use text::Waiting;
 
 /// A domain, with the state that the firmware needs while it runs.
 #[derive(Debug)]
@@ -52,24 +56,6 @@ pub(crate) struct LiveDomain {
     pub(crate) fences: Fences,
     /// The PMP plan of its harts; unset on a machine that cannot be protected.
     pub(super) plan: Once<PmpPlan>,
-}
-
-/// Text that waits for the console.
-#[derive(Debug)]
-struct Waiting {
-    /// The domain's own.
-    own: Lines,
-    /// The firmware's, about the domain.
-    firmware: Lines,
-}
-
-impl Waiting {
-    const fn new() -> Self {
-        Waiting {
-            own: Lines::new(),
-            firmware: Lines::new(),
-        }
-    }
 }
 
 impl LiveDomain {
@@ -121,80 +107,7 @@ impl LiveDomain {
     }
 }
 
-/// Output of a domain. A domain without the UART never waits for the console, and no other domain's
-/// hart prints its text.
 impl LiveDomain {
-    /// Takes text of a domain without the UART; returns the number of bytes taken or dropped, at
-    /// least one.
-    pub(crate) fn take_text(&self, bytes: &[u8]) -> usize {
-        let taken = self.text.lock().own.take(bytes);
-        self.has_text.store(true, Ordering::Relaxed);
-        taken
-    }
-
-    /// Writes a line that a call of the domain causes to the log and the console. Calls may be
-    /// endless, so the lines of a second are bounded if there are other domains.
-    pub(crate) fn say(&self, line: fmt::Arguments<'_>) {
-        self.say_about(&self.name, line);
-    }
-
-    /// As [`say`](Self::say), a line about the domain `about`, which alone reads it in the log.
-    pub(crate) fn say_about(&self, about: &str, line: fmt::Arguments<'_>) {
-        if !is_partitioned() {
-            return console::line(line);
-        }
-        let Some(left_out) = self.budget.lock().ask(super::milliseconds()) else {
-            return;
-        };
-        if left_out > 0 {
-            let name = &self.name;
-            self.write(
-                name,
-                format_args!("domain {name}: {left_out} lines left out"),
-            );
-        }
-        self.write(about, line);
-    }
-
-    fn write(&self, about: &str, line: fmt::Arguments<'_>) {
-        if self.has_console {
-            return console::line_about(about, line);
-        }
-        console::log_about(about, line);
-        self.text.lock().firmware.take_line(line);
-        self.has_text.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether a part of the domain's text is not printed yet.
-    pub(crate) fn has_text(&self) -> bool {
-        self.has_text.load(Ordering::Relaxed)
-    }
-
-    /// Prints some of the domain's text, without a wait; see [`console::print_some`].
-    pub(crate) fn print_some(&self) -> Printed {
-        let mut text = self.text.lock();
-        let Waiting { own, firmware } = &mut *text;
-        let printed = console::print_some(&mut |line| {
-            firmware.next("poorwill", line) || own.next(&self.name, line)
-        });
-        if printed.is_all {
-            self.has_text.store(false, Ordering::Relaxed);
-        }
-        printed
-    }
-
-    /// Prints the domain's text, for a hart without other work. Text that a busy console does not
-    /// accept still waits after it.
-    pub(crate) fn print_all(&self) {
-        let mut failures = 0;
-        while self.has_text() && failures < PRINT_FAILURES {
-            failures = match self.print_some().is_some {
-                true => 0,
-                false => failures + 1,
-            };
-        }
-    }
-
     /// Registers that the domain's OS runs from here on: the caller starts it.
     ///
     /// # Panics
@@ -212,10 +125,6 @@ impl Deref for LiveDomain {
         &self.domain
     }
 }
-
-/// Attempts without a printed byte after which a hart leaves text waiting. At 115,200 baud a byte
-/// takes fewer.
-const PRINT_FAILURES: u32 = 1000;
 
 /// Places for the domains.
 struct Places(UnsafeCell<[MaybeUninit<LiveDomain>; MAX_DOMAINS]>);
@@ -270,7 +179,7 @@ pub(super) fn start(
     [next, tree]: [PhysRange; 2],
     vault: Option<PhysRange>,
     lone: Option<LoneDomain<'_>>,
-) -> Result<&'static LiveDomain, StartError> {
+) -> Result<&'static LiveDomain, MakeError> {
     let harts = HartSet::new(machine.harts.iter().map(|hart| hart.id))?;
     let blob = PhysRange::new(tree.start, tree.length().saturating_sub(TREE_GROWTH));
     let reserved = machine.reserved.iter().map(|reserved| reserved.range);
@@ -334,7 +243,7 @@ pub(super) struct LoneDomain<'a> {
 
 /// Why the domain of a whole machine cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum StartError {
+pub(crate) enum MakeError {
     #[error(transparent)]
     Harts(#[from] HartSetError),
     #[error(transparent)]

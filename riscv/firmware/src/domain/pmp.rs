@@ -10,8 +10,8 @@ use poorwill_memory::PhysRange;
 use poorwill_sleep::Protection;
 use thiserror::Error;
 
-use super::console::say;
-use super::domain::{self, LiveDomain};
+use super::{LiveDomain, all};
+use crate::platform::console::say;
 
 const _: () = assert!(MAX_ENTRIES == registers::MAX_ENTRIES);
 
@@ -54,7 +54,7 @@ pub(crate) fn probe() -> Pmp {
 /// [`PmpError::Plan`]: the hart has PMP, but it does not suffice.
 // Not inlined: see `domain::start`.
 #[inline(never)]
-pub(super) fn start(
+pub(crate) fn start(
     domain: &LiveDomain,
     closed: impl Iterator<Item = PhysRange>,
     wished: impl Iterator<Item = PhysRange>,
@@ -97,7 +97,7 @@ fn of_this_hart(error: PlanError) -> PmpError {
 
 /// Returns whether the machine is protected; only after [`start`].
 pub(crate) fn is_there() -> bool {
-    let plans = domain::all().map(|domain| domain.plan.is_completed());
+    let plans = all().map(|domain| domain.plan.is_completed());
     plans.reduce(|all, one| all && one).unwrap_or(false)
 }
 

@@ -22,13 +22,13 @@ use poorwill_pci::{ConfigSpace, Function, PciError};
 use spin::{Mutex, Once};
 use thiserror::Error;
 
-use super::console::say;
-use super::domain::{self, LiveDomain};
-use super::platform;
+use super::{LiveDomain, all};
+use crate::platform::console::say;
+use crate::platform::platform;
 
 /// Why the DMA of a domain's functions cannot be fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum DmaError {
+pub(crate) enum DmaError {
     #[error(transparent)]
     Placement(#[from] PlacementError),
     #[error(transparent)]
@@ -45,7 +45,7 @@ pub(super) enum DmaError {
 
 impl DmaError {
     /// Returns whether a reset may help: a device has not answered, or not as it should.
-    pub(super) fn may_pass(self) -> bool {
+    pub(crate) fn may_pass(self) -> bool {
         match self {
             DmaError::Placement(error) => matches!(
                 error,
@@ -89,7 +89,7 @@ static REFUSED: [AtomicU32; MAX_DOMAINS + 1] = [const { AtomicU32::new(0) }; MAX
 static FAILED: AtomicU32 = AtomicU32::new(0);
 
 /// Bytes for the IOMMUs' tables and queues.
-pub(super) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
+pub(crate) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
     let with_functions = || (partition.domains.iter()).filter(|node| !node.functions.is_empty());
     let maps = with_functions().count() as u64;
     if maps == 0 {
@@ -114,7 +114,7 @@ pub(super) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
 /// # Safety
 ///
 /// `machine` describes this machine, no OS runs, and only this uses `tables`.
-pub(super) unsafe fn start(
+pub(crate) unsafe fn start(
     partition: &Partition,
     machine: &Machine,
     tables: PhysRange,
@@ -145,7 +145,7 @@ pub(super) unsafe fn start(
         plan.place(&config, &host.bridge)?;
         functions().try_for_each(|one| look(&config, one.function))?;
     }
-    for (node, domain) in nodes.iter().zip(domain::all()) {
+    for (node, domain) in nodes.iter().zip(all()) {
         fences.open(node, domain, machine, &mut pages)?;
     }
     if !fences.iommus.is_empty() {
@@ -314,7 +314,7 @@ fn report(caller: &LiveDomain, owner: Option<usize>, fault: &Fault) {
     if !count.is_power_of_two() {
         return;
     }
-    let name = owner.and_then(|index| domain::all().nth(index));
+    let name = owner.and_then(|index| all().nth(index));
     let name = name.map_or("none", |domain| domain.name.as_str());
     caller.say_about(
         name,

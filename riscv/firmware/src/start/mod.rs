@@ -1,0 +1,261 @@
+//! From power-on to the next stage, or to a wake.
+
+mod boot_hart;
+mod machine;
+mod memory;
+pub(crate) mod next_stage;
+mod partition;
+mod previous;
+
+use arrayvec::ArrayVec;
+use poorwill_arch::{interruptible, irqs_off};
+use poorwill_devicetree::{self as devicetree, DescriptionError, MAX_DOMAINS, Machine, Partition};
+use poorwill_domain::{FwDynamic, FwDynamicError};
+use poorwill_hart::{Request, Task, WrongState};
+use poorwill_memory::EntryPoint;
+use poorwill_sleep::ColdBoot;
+use poorwill_sleep::cut::NoGo;
+use thiserror::Error;
+
+use crate::domain;
+use crate::entry::stack;
+use crate::hart::domain_state::DomainStopped;
+use crate::hart::{self, ThisHart};
+use crate::platform::console::say;
+use crate::platform::{self, loaded, platform, power};
+use crate::{cut, sleep};
+use machine::{StartError, Started};
+use next_stage::NextStageError;
+use previous::{Described, Previous};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+enum BootError {
+    #[error("{0}")]
+    FwDynamic(#[from] FwDynamicError),
+    #[error("hart {0} of a domain's next stage has not arrived")]
+    NotArrived(u64),
+    #[error("{0}")]
+    NextStage(#[from] NextStageError),
+    #[error("{0}")]
+    Description(#[from] DescriptionError),
+    #[error("{0}")]
+    Platform(#[from] StartError),
+    #[error("hart {0} may not boot the machine, and no hart has arrived that may")]
+    NoBootHart(u64),
+    /// A hart that the firmware has not started is running.
+    #[error("hart {0} is running already")]
+    NotStopped(u64),
+    /// The hart for the next stage cannot be started; only the boot hart could have started it.
+    #[error("the boot hart cannot be started: {0}")]
+    Start(#[from] WrongState),
+}
+
+impl BootError {
+    /// Returns whether a reset may help. The others come from what earlier stages left, which is the
+    /// same after a reset.
+    fn may_pass(self) -> bool {
+        match self {
+            BootError::Platform(error) => error.may_pass(),
+            BootError::NotArrived(_)
+            | BootError::NoBootHart(_)
+            | BootError::NotStopped(_)
+            | BootError::Start(_) => true,
+            BootError::FwDynamic(_) | BootError::NextStage(_) | BootError::Description(_) => false,
+        }
+    }
+}
+
+/// Entry point from entry.S for the first hart to arrive.
+#[unsafe(no_mangle)]
+extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
+    match boot(hart_id, tree, information) {
+        Ok(never) => match never {},
+        Err(error) => {
+            say!("cannot start: {error}");
+            match error.may_pass() {
+                true => power::fatal(),
+                false => power::stop(),
+            }
+        }
+    }
+}
+
+/// Sets the machine up, then wakes it or boots it cold.
+fn boot(
+    hart_id: u64,
+    tree: usize,
+    information: usize,
+) -> Result<core::convert::Infallible, BootError> {
+    irqs_off::begin();
+    stack::begin_on_deep();
+    let (next, own, began) = start(hart_id, tree, information)?;
+    if domain::is_partitioned() {
+        return start_domains(own);
+    }
+    // The power supply may still ramp up. A wake would then end in a cut as soon as the line is
+    // armed.
+    early(cut::wait_for_power);
+
+    let stopped = rested(own)?;
+    let no_cut = match cut::go(own, began) {
+        Ok(never) => match never {},
+        Err(NoGo::Cold(reason)) => reason,
+        Err(NoGo::Reset(reason)) => {
+            say!("cut: {reason}; reset");
+            power::restart()
+        }
+    };
+    let reason = sleep::wake(began, &stopped, no_cut);
+    let reason = no_cut.map_or(reason, ColdBoot::Cut);
+    say!("cold boot: {reason}");
+    let domain = own.domain();
+    // SAFETY: the machine boots cold, and the tree was not read since the start.
+    let entry =
+        early(|| unsafe { next_stage::prepare(platform(), domain, reason, cut::has_line()) })?;
+    // This comes before the line is armed: a hart that waits for another does not check the line.
+    let first = early(|| boot_hart::for_next_stage(&own, &next));
+    early(|| cut::begin(own));
+    // Like all harts, this one waits for its start.
+    domain.run();
+    first.start(Task::Start(entry))?;
+    own.wait()
+}
+
+/// Proves that no hart runs an OS: only an OS starts harts, and none runs before its start.
+fn rested(own: ThisHart) -> Result<DomainStopped<'static>, BootError> {
+    let stopped = DomainStopped::before_start(own.domain());
+    stopped.map_err(|hart| BootError::NotStopped(hart.id()))
+}
+
+/// Starts the next stage of each domain, in the order in which they wake.
+fn start_domains(own: ThisHart) -> Result<core::convert::Infallible, BootError> {
+    let reason = ColdBoot::Domains;
+    say!("cold boot: {reason}");
+    cut::arm_again();
+    // All or none of them start, so all are prepared first.
+    let mut entries = ArrayVec::<Option<EntryPoint>, MAX_DOMAINS>::new();
+    entries.extend(domain::all().map(|_| None));
+    // Several domains may get copies of one tree. A domain whose tree stays in place changes that
+    // tree, so it comes after those that copy it.
+    let copies = domain::all().filter(|domain| domain.copies_tree());
+    for domain in copies.chain(domain::all().filter(|domain| !domain.copies_tree())) {
+        // SAFETY: the machine boots cold, and no tree was read since the start.
+        let entry = early(|| unsafe { next_stage::prepare(platform(), domain, reason, false) })?;
+        entries[domain.index] = Some(entry);
+    }
+    for (domain, entry) in domain::all().zip(entries) {
+        let entry = entry.expect("each domain is prepared");
+        let first = early(|| boot_hart::of_domain(domain));
+        let first = first.ok_or(BootError::NotArrived(domain.boot_hart))?;
+        say!("domain {}: starts on hart {}", domain.name, first.id());
+        domain.run();
+        first.start(Task::Start(entry))?;
+    }
+    #[cfg(feature = "stack-marks")]
+    hart::say_stacks();
+    // Like all harts, this one waits for its start.
+    own.wait()
+}
+
+/// Sets up the machine and its harts. Returns the previous stage's information, the calling hart,
+/// and the time when that began.
+// Not inlined, so that its stack is free before a wake needs it.
+#[inline(never)]
+fn start(
+    hart_id: u64,
+    tree: usize,
+    information: usize,
+) -> Result<(FwDynamic, ThisHart, u64), BootError> {
+    // SAFETY: entry.S passes on the previous stage's addresses, which may be wrong. But reads have
+    // no side effects there or within the tree's memory, and this hart is alone on the machine.
+    let load: fn(u64, &mut [u8]) = |address, into| unsafe { loaded::load(address, into) };
+    let blob = FwDynamic::find_tree(tree as u64, load)?;
+    // SAFETY: a blob of this length was found there, and only `prepare` writes it later.
+    let blob_bytes = unsafe { loaded::tree(blob) };
+    let mut machine = Machine::default();
+    let found = early(|| machine.survey_or_salvage(blob_bytes));
+    // SAFETY: the tree describes this machine, and boot is called once.
+    unsafe { platform::start_console(&machine) };
+    found?;
+    if let Some(error) = machine.cold_boot_harts.error {
+        say!("{error}");
+    }
+    let next = FwDynamic::read(blob, information as u64, load)?;
+    let mut next = next.among(|hart| machine.cold_boot_harts.contain(hart));
+    let is_open = "the machine's survey has opened the tree";
+    let domains = (machine.has_domains).then(|| devicetree::open(blob_bytes).expect(is_open));
+    let described = early(|| partition::describe(domains, &machine, &mut next, load));
+    let (domains, usable) = described.map_err(StartError::from)?;
+    if !usable.contains(&hart_id) {
+        // SAFETY: the tree describes this machine, on which this hart is alone.
+        unsafe { boot_hart::hand_over(hart_id, &machine, &usable, &next, [tree, information]) };
+        return Err(BootError::NoBootHart(hart_id));
+    }
+    let previous = Previous {
+        domains,
+        information: &next,
+        load,
+    };
+    // SAFETY: the tree describes this machine, and boot is called once.
+    let Started {
+        platform,
+        stacks,
+        cut_pages,
+        pages,
+    } = early(|| unsafe {
+        let cut_pages = cut::pages_needed(&machine);
+        machine::start(&machine, &previous, hart::memory::pages_needed, cut_pages)
+    })?;
+    // SAFETY: the tree describes this machine.
+    unsafe { hart::start(&machine) };
+    hart::memory::take_memory(pages);
+    cut::take_memory(cut_pages, machine.harts.len());
+    let began = platform.time.ticks();
+    let place = hart::all().iter().position(|hart| hart.id() == hart_id);
+    let place = place.expect("a hart that may boot has a domain");
+    let own = hart::all()[place].init(stacks.top(place));
+    // A hart that handed the start over has sent this one an IPI.
+    own.clear_ipi();
+    stacks.publish();
+    if let Described::Fenced(partition) = domains {
+        // SAFETY: the tree describes this machine, and boot is called once.
+        unsafe { begin_fenced(own, &machine, partition)? };
+    }
+    // This hart is left out: it would not handle the IPI while it loads. QEMU runs a hart with a
+    // pending interrupt at a third of its speed, and the hart could not rest.
+    hart::others().for_each(|hart| hart.send_ipi(Request::Start));
+    Ok((next, own, began))
+}
+
+/// Ends what earlier starts have left, since domains wake nothing: their disks and memory will
+/// differ. Then closes memory to devices.
+///
+/// # Safety
+///
+/// `machine` describes this machine, and this is called once.
+// Not inlined: its frame must not lie below the rest of the start on the deep stack.
+#[inline(never)]
+unsafe fn begin_fenced(
+    own: ThisHart,
+    machine: &Machine,
+    partition: &Partition,
+) -> Result<(), BootError> {
+    sleep::discard_images(&rested(own)?);
+    cut::forget_all();
+    // SAFETY: passed on to the caller.
+    Ok(early(|| unsafe { machine::fence_dma(machine, partition) })?)
+}
+
+/// Runs long work while no OS runs.
+#[track_caller]
+fn early<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: no OS has a timer that could fire.
+    unsafe { interruptible(0, work) }
+}
+
+/// Entry point from entry.S for the other harts, each with its stack and its index in the list.
+/// They wait for a start by the OS.
+#[unsafe(no_mangle)]
+extern "C" fn other_hart(place: usize, stack_top: usize) -> ! {
+    hart::all()[place].init(stack_top).wait()
+}
