@@ -66,7 +66,7 @@ pub fn run_trial(
         Ok(()) => Ok(fs::remove_dir_all(&folder)?),
         Err(error) => Err(error.context(format!(
             "{} failed; its disks and its console.log are kept in {}\nalone: \
-             cargo test -p poorwill-tests --test machines -- --exact {}",
+             cargo test --release -p poorwill-tests --test machines -- --exact {}",
             trial.name,
             folder.display(),
             trial.name
