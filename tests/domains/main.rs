@@ -2,6 +2,7 @@
 //! or they sleep, alone and with the machine; or one ends. An argument after `--` chooses rows by a
 //! part of their names.
 
+mod page;
 mod refused;
 mod written;
 
@@ -218,6 +219,7 @@ fn run_all(qemu: &Qemu, firmware: &Path, guest: &Path) -> anyhow::Result<()> {
             Ok(())
         })?;
     }
+    row(page::EXAMPLE, &|| page::example_starts(qemu, firmware))?;
     row(written::EXAMPLE, &|| {
         written::example_starts(qemu, firmware)
     })?;

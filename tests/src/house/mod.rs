@@ -8,7 +8,7 @@ mod modules;
 mod prose;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -133,14 +133,13 @@ fn modules_form_no_circle() {
 /// The most lines of a file. The limit for functions is clippy's (clippy.toml).
 const MOST_LINES: usize = 500;
 
-/// The files of the product that are longer, without their tests.
-fn long_files() -> Vec<String> {
-    let mut open = vec![
-        root().join("portable"),
-        root().join("riscv"),
-        root().join("host"),
-    ];
-    let mut long = Vec::new();
+/// The most lines of code of the firmware, without blank lines and comments.
+const MOST_OF_FIRMWARE: usize = 8000;
+
+/// The sources below a folder, with their texts, without those of tests.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut open = vec![folder.to_owned()];
+    let mut sources = Vec::new();
     while let Some(path) = open.pop() {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() && name != "tests" {
@@ -148,12 +147,29 @@ fn long_files() -> Vec<String> {
             open.extend(entries.map(|entry| entry.expect("an entry").path()));
         } else if name.ends_with(".rs") {
             let text = std::fs::read_to_string(&path).expect("a file of text");
-            if text.lines().count() > MOST_LINES {
-                long.push(path.display().to_string());
-            }
+            sources.push((path, text));
         }
     }
-    long
+    sources
+}
+
+/// The files of the product that are longer, without their tests.
+fn long_files() -> Vec<String> {
+    let storeys = ["portable", "riscv", "host"].map(|storey| root().join(storey));
+    let sources = storeys.iter().flat_map(|storey| sources(storey));
+    let long = sources.filter(|(_, text)| text.lines().count() > MOST_LINES);
+    long.map(|(path, _)| path.display().to_string()).collect()
+}
+
+#[test]
+fn the_firmware_stays_thin() {
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+    let sources = sources(&root().join("riscv/firmware/src"));
+    let lines = sources
+        .iter()
+        .map(|(_, text)| text.lines().filter(is_code).count());
+    let lines: usize = lines.sum();
+    assert!((1000..=MOST_OF_FIRMWARE).contains(&lines), "{lines} lines");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! An OS that finds new bytes has slept, or is a copy of another, and takes new randomness.
 
 use core::borrow::Borrow;
+use core::cell::UnsafeCell;
 
 use poorwill_devicetree::{self as devicetree, Machine, SpareSource};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
@@ -14,13 +15,16 @@ type Bytes = [u8; 16];
 
 /// The bytes, in a page of their own, since the OS can read the whole page.
 #[repr(C, align(4096))]
-struct Place(Bytes);
+struct Place(UnsafeCell<Bytes>);
+
+// SAFETY: only the hart that boots or wakes the machine writes it, and it is alone then.
+unsafe impl Sync for Place {}
 
 const _: () = assert!(size_of::<Place>() as u64 == PAGE_BYTES);
 
 // This has the same address in every version of the firmware (firmware.ld).
 #[unsafe(link_section = ".readable")]
-static mut PLACE: Place = Place([0; 16]);
+static PLACE: Place = Place(UnsafeCell::new([0; 16]));
 
 /// The machine's generation ID.
 #[derive(Debug)]
@@ -62,14 +66,14 @@ impl GenerationId {
     /// The current bytes.
     fn bytes(&self) -> Bytes {
         // SAFETY: nothing in the firmware refers to the place, and the OS does not write it.
-        unsafe { (&raw const PLACE.0).read_volatile() }
+        unsafe { PLACE.0.get().read_volatile() }
     }
 
     /// Writes these bytes. Call this while no OS runs.
     fn restore(&self, id: &Bytes) {
         // SAFETY: nothing in the firmware refers to the place, and the one hart that boots
         // or wakes the machine is alone with it.
-        unsafe { (&raw mut PLACE.0).write_volatile(*id) };
+        unsafe { PLACE.0.get().write_volatile(*id) };
     }
 }
 
