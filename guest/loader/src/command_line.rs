@@ -10,6 +10,10 @@ pub const MAX_COMMAND_LINE: usize = 2048;
 pub type CommandLine = ArrayVec<u8, MAX_COMMAND_LINE>;
 
 /// Reads the command line; `None`: there is no `-append`.
+///
+/// # Errors
+///
+/// [`LoadError`].
 pub fn command_line(items: &mut impl Items) -> Result<Option<CommandLine>, LoadError> {
     let length = items.length(Item::CommandLine)?;
     if length == 0 {

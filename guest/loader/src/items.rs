@@ -35,8 +35,16 @@ pub enum DeviceError {
 /// A source of items.
 pub trait Items {
     /// Length of an item in bytes; 0: there is no such item.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
     fn length(&mut self, item: Item) -> Result<u32, DeviceError>;
 
     /// Fills `into` with the first bytes of an item. The item must have all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`], also for an item that is shorter.
     fn read(&mut self, item: Item, into: &mut [u8]) -> Result<(), DeviceError>;
 }

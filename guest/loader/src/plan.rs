@@ -24,6 +24,10 @@ pub struct Plan {
 
 impl Plan {
     /// Plans the memory for `items` on a machine where `taken` is in use.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`].
     pub fn make(
         items: &mut impl Items,
         machine: &Machine,

@@ -6,6 +6,10 @@ use crate::error::LoadError;
 /// Writes the command line and the addresses of the initramfs into `/chosen` of the device tree.
 /// The tree is at the start of `buffer`, and the rest is room for it to grow. `None` leaves a
 /// property unchanged.
+///
+/// # Errors
+///
+/// [`LoadError`].
 pub fn tell(
     buffer: &mut [u8],
     initrd: Option<PhysRange>,

@@ -29,6 +29,10 @@ const RUNS: u32 = 3;
 
 /// Counts the instructions from power-on to the next stage, on machines of 1 and 4 harts. Also
 /// counts each way to sleep and wake, on a machine of 1 hart.
+///
+/// # Errors
+///
+/// The guest or a disk cannot be made; a machine does not start, sleep or wake.
 pub fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Vec<Count>> {
     let mut counter = Counter::new(options)?;
     let mut counts = Counts::default();
@@ -127,6 +131,10 @@ pub struct Counter<'o> {
 
 impl<'o> Counter<'o> {
     /// Prepares the guest and the disks.
+    ///
+    /// # Errors
+    ///
+    /// The guest or a disk cannot be made.
     pub fn new(options: &'o BenchOptions) -> anyhow::Result<Self> {
         Ok(Counter {
             options,
@@ -136,6 +144,10 @@ impl<'o> Counter<'o> {
     }
 
     /// Counts each action once.
+    ///
+    /// # Errors
+    ///
+    /// A machine does not start, sleep or wake.
     pub fn count(&mut self, firmware: &Path, counts: &mut Counts) -> anyhow::Result<()> {
         for thing in Thing::all() {
             let counted = self.one(thing, firmware);

@@ -42,6 +42,10 @@ pub struct IrqsOff {
 /// Measures a start, each way to sleep and wake, and SBI calls, on machines with each kind of
 /// interrupt controller. The longest interval comes first. A machine that prints no interval is an
 /// error.
+///
+/// # Errors
+///
+/// A machine fails, or prints no interval.
 pub fn measure(options: &BenchOptions, firmware: &Path) -> anyhow::Result<Vec<IrqsOff>> {
     let qemu = Qemu::find()?;
     let mut longest = BTreeMap::new();

@@ -78,6 +78,10 @@ pub enum Part {
 }
 
 /// Runs one measurement, and adds its figures to `results`.
+///
+/// # Errors
+///
+/// The error of the measurement; `results` has the figures up to it.
 pub fn measure(
     options: &BenchOptions,
     part: Part,

@@ -122,11 +122,20 @@ impl Results {
         );
     }
 
+    /// The results as JSON.
+    ///
+    /// # Errors
+    ///
+    /// A figure is no number that JSON has.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
     /// Writes `file` as a whole: a reader sees the old contents or the new ones.
+    ///
+    /// # Errors
+    ///
+    /// [`ResultsError`].
     pub fn save(&self, file: &Path) -> Result<(), ResultsError> {
         let text = self.to_json().map_err(io::Error::other);
         text.and_then(|text| write_whole(file, text.as_bytes()))
@@ -136,6 +145,11 @@ impl Results {
             })
     }
 
+    /// Reads the results of [`save`](Self::save).
+    ///
+    /// # Errors
+    ///
+    /// [`ResultsError`].
     pub fn read(file: &Path) -> Result<Self, ResultsError> {
         let text = fs::read_to_string(file).map_err(|reason| ResultsError::Read {
             file: file.to_owned(),
@@ -168,6 +182,10 @@ impl Results {
 }
 
 /// Writes a file beside `file` and renames it: a reader sees the old contents or the new ones.
+///
+/// # Errors
+///
+/// The system's error.
 pub fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = temporary_beside(file, 0o644)?;
     temporary.write_all(bytes)?;

@@ -17,6 +17,10 @@ pub struct FirmwareError {
 
 /// Reads the manifest of a firmware file: an ELF file, a flat binary, or a file that contains one
 /// of them unchanged.
+///
+/// # Errors
+///
+/// [`FirmwareError`].
 pub fn manifest(file: &Path) -> Result<Manifest, FirmwareError> {
     let failed = |reason| FirmwareError {
         file: file.to_owned(),

@@ -56,6 +56,10 @@ impl Drop for KillOnDrop {
 
 /// Switches `machine` on with the terminal as its console, and waits until QEMU ends. SIGTERM and
 /// SIGHUP switch the machine off, and so does SIGINT without a terminal.
+///
+/// # Errors
+///
+/// [`StartError`].
 pub fn run(machine: &Machine, qemu: &Qemu) -> Result<ExitStatus, StartError> {
     let (mut command, _held) = machine.prepare(qemu, Console::Terminal)?;
     let spawn_error = |reason| StartError::Spawn {

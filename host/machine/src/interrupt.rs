@@ -20,6 +20,10 @@ pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// Installs handlers that set the flag on SIGINT, SIGTERM and SIGHUP. A second signal ends the
 /// process and QEMU at once; temporary files may stay.
+///
+/// # Errors
+///
+/// The system refuses a handler.
 pub fn install() -> std::io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(
@@ -39,6 +43,10 @@ pub fn requested() -> bool {
 }
 
 /// Returns an error if the user asked to stop. Long work calls it between steps.
+///
+/// # Errors
+///
+/// [`Interrupted`].
 pub fn check() -> Result<(), Interrupted> {
     if requested() {
         Err(Interrupted)

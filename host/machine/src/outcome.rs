@@ -68,6 +68,10 @@ pub struct Failed {
 
 impl Exit {
     /// Checks that the machine was powered off.
+    ///
+    /// # Errors
+    ///
+    /// [`Failed`].
     pub fn check(&self) -> Result<(), Failed> {
         if self.status.success() {
             return Ok(());

@@ -59,6 +59,10 @@ fn directory(
 
 /// The folder for files that can be built again: `$POORWILL_CACHE`, else the user's cache
 /// directory.
+///
+/// # Errors
+///
+/// [`PathError`].
 pub fn cache() -> Result<PathBuf, PathError> {
     directory("POORWILL_CACHE", "XDG_CACHE_HOME", ".cache", |name| {
         env::var_os(name)
@@ -66,6 +70,10 @@ pub fn cache() -> Result<PathBuf, PathError> {
 }
 
 /// The folder for the machines of `poorwill run`: `$POORWILL_DATA`, else the user's data directory.
+///
+/// # Errors
+///
+/// [`PathError`].
 pub fn data() -> Result<PathBuf, PathError> {
     directory("POORWILL_DATA", "XDG_DATA_HOME", ".local/share", |name| {
         env::var_os(name)
@@ -197,6 +205,10 @@ fn all_there<const N: usize>(files: [&PathBuf; N]) -> Result<(), PathError> {
 
 /// The firmware: `$POORWILL_FIRMWARE`, else `build/poorwill.elf` in or above the current directory
 /// or the running program's.
+///
+/// # Errors
+///
+/// [`PathError`].
 pub fn firmware() -> Result<PathBuf, PathError> {
     let found = named_or_built("firmware", "POORWILL_FIRMWARE", "build/poorwill.elf");
     found.ok_or(PathError::NoFirmware)?
@@ -204,6 +216,10 @@ pub fn firmware() -> Result<PathBuf, PathError> {
 
 /// The kernel that tests start in place of an OS: `$POORWILL_TEST_KERNEL`, else
 /// `build/test-kernel.bin`. It is searched for as the firmware is.
+///
+/// # Errors
+///
+/// [`PathError`].
 pub fn test_kernel() -> Result<PathBuf, PathError> {
     let found = named_or_built(
         "test kernel",
@@ -215,12 +231,20 @@ pub fn test_kernel() -> Result<PathBuf, PathError> {
 
 /// The program that starts a kernel from flash: `$POORWILL_LOADER`, else `build/loader.bin`. It is
 /// searched for as the firmware is.
+///
+/// # Errors
+///
+/// [`PathError`].
 pub fn loader() -> Result<PathBuf, PathError> {
     named_or_built("loader", "POORWILL_LOADER", "build/loader.bin").ok_or(PathError::NoLoader)?
 }
 
 /// The critical guest: `$POORWILL_CRITICAL`, else `build/critical.bin`. It is searched for as the
 /// firmware is.
+///
+/// # Errors
+///
+/// [`PathError`].
 pub fn critical() -> Result<PathBuf, PathError> {
     named_or_built("critical guest", "POORWILL_CRITICAL", "build/critical.bin")
         .ok_or(PathError::NoCritical)?
@@ -228,6 +252,10 @@ pub fn critical() -> Result<PathBuf, PathError> {
 
 /// The plugin for QEMU: `$POORWILL_PLUGIN`, else `build/poorwill-plugin.so`. It is searched for as
 /// the firmware is.
+///
+/// # Errors
+///
+/// [`PathError`].
 pub fn plugin() -> Result<PathBuf, PathError> {
     let found = named_or_built("plugin", "POORWILL_PLUGIN", "build/poorwill-plugin.so");
     // QEMU would search the system's libraries for a name without a folder.
@@ -263,6 +291,10 @@ fn built(name: &str) -> Option<PathBuf> {
 }
 
 /// Checks that `path` can be opened for reading.
+///
+/// # Errors
+///
+/// [`PathError`].
 pub fn readable<'p>(what: &'static str, path: &'p Path) -> Result<&'p Path, PathError> {
     let is_directory = || std::io::Error::from(std::io::ErrorKind::IsADirectory);
     std::fs::File::open(path)

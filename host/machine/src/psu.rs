@@ -51,6 +51,10 @@ pub enum PsuError {
 }
 
 /// Sets the line of the running machine whose memory is `ram`.
+///
+/// # Errors
+///
+/// [`PsuError`].
 pub fn set(ram: &Path, power: Power) -> Result<(), PsuError> {
     let off = || PsuError::Off(ram.to_owned());
     let failed = |reason: io::Error| match reason.kind() {
@@ -105,6 +109,10 @@ pub struct Link {
 impl Link {
     /// Creates the link. The machine must have locked its memory file, so that an existing link is
     /// old.
+    ///
+    /// # Errors
+    ///
+    /// [`PsuError`].
     pub fn make(ram: &Path, socket: PathBuf) -> Result<Self, PsuError> {
         let name = link_name(ram)?;
         match fs::symlink_metadata(&name) {

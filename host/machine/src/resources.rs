@@ -17,6 +17,10 @@ pub fn memory_installed() -> Option<Bytes> {
 }
 
 /// Space available to users in the file system of `folder`.
+///
+/// # Errors
+///
+/// The system's error.
 pub fn disk_free(folder: &Path) -> io::Result<Bytes> {
     let about = rustix::fs::statvfs(folder)?;
     Ok(Bytes(about.f_bavail.saturating_mul(about.f_frsize)))

@@ -243,11 +243,19 @@ impl RunningMachine {
     }
 
     /// Waits for a complete line that contains `text`. The next wait begins after this line.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
     pub fn wait_for(&mut self, text: &str, limit: Duration) -> Result<Line, WaitError> {
         self.wait_where(&format!("{text:?}"), limit, |line| line.contains(text))
     }
 
     /// Like [`Self::wait_for`], for a line that `wanted` accepts. Errors call the line `what`.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
     pub fn wait_where(
         &mut self,
         what: &str,
@@ -271,6 +279,10 @@ impl RunningMachine {
     }
 
     /// Waits for an unfinished line, such as a prompt, that contains `text`.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
     pub fn wait_for_prompt(&mut self, text: &str, limit: Duration) -> Result<(), WaitError> {
         self.wait(&format!("prompt {text:?}"), limit, |_, seen| {
             seen.pending.contains(text).then_some(Ok(()))
@@ -278,6 +290,10 @@ impl RunningMachine {
     }
 
     /// Types `bytes` on the console. It fails if QEMU has ended.
+    ///
+    /// # Errors
+    ///
+    /// QEMU has ended.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         input.write_all(bytes)?;
@@ -310,6 +326,10 @@ impl RunningMachine {
     }
 
     /// Kills QEMU, like a pulled plug, and waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// QEMU cannot be waited for.
     pub fn kill(&mut self) -> io::Result<Exit> {
         self.kill_group();
         self.reap()

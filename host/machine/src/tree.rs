@@ -55,6 +55,10 @@ pub fn power_fail(interrupts: Interrupts, hold_up_us: u32, cache_bytes: usize) -
 }
 
 /// Writes the device tree of the machine to `file`: QEMU's own, with the nodes in `source`.
+///
+/// # Errors
+///
+/// [`TreeError`].
 pub fn write(machine: &Machine, qemu: &Qemu, source: &str, file: &Path) -> Result<(), TreeError> {
     write_with(&of_machine(machine, qemu, file)?, source, file)
 }
@@ -76,6 +80,10 @@ pub(crate) fn write_with(plain: &str, source: &str, file: &Path) -> Result<(), T
 }
 
 /// Writes the device tree with this source to `file`.
+///
+/// # Errors
+///
+/// [`TreeError`].
 pub fn write_source(source: &str, file: &Path) -> Result<(), TreeError> {
     let tree = compile("dts", "dtb", source.as_bytes())?;
     fs::write(file, tree).map_err(|reason| TreeError::Os {

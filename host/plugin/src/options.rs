@@ -167,6 +167,10 @@ impl Default for Options {
 
 impl Options {
     /// Parses QEMU's list of arguments.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionError`].
     pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Self, OptionError> {
         let mut options = Options::default();
         let mut parts = Parts::default();

@@ -72,6 +72,10 @@ pub trait Audience {
 }
 
 /// Runs the measurement. After a failure `figures` has the results so far.
+///
+/// # Errors
+///
+/// A machine that does not start, sleep, wake or answer; an interruption.
 pub fn play(
     options: &ApplianceOptions,
     audience: &dyn Audience,

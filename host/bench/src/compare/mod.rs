@@ -60,6 +60,10 @@ pub struct CompareOptions {
 }
 
 /// Runs the measurement. After an error, `results` has the figures up to it.
+///
+/// # Errors
+///
+/// A machine that does not sleep or wake; too little memory or disk space; an interruption.
 pub fn measure(
     options: &CompareOptions,
     results: &mut Option<Comparison>,

@@ -122,6 +122,10 @@ pub struct Room {
 
 impl Room {
     /// Reads the host's free memory, and the free space of `folder`'s file system.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not report the memory, or the file system its space.
     pub fn of(folder: &Path) -> anyhow::Result<Self> {
         let disk = resources::disk_free(folder)
             .with_context(|| format!("reading the free space in {}", folder.display()))?;

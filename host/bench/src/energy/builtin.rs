@@ -29,6 +29,10 @@ pub const BUILT_IN: [(&str, &str); 7] = [
 ];
 
 /// The built-in profile of this name.
+///
+/// # Errors
+///
+/// [`ProfileError`].
 pub fn profile(name: &str) -> Result<Profile, ProfileError> {
     match BUILT_IN.iter().find(|(known, _)| *known == name) {
         Some((known, text)) => Profile::parse(text, known),

@@ -323,6 +323,10 @@ fn scaled(joules: f64, seconds: f64, part: f64) -> Phase {
 }
 
 /// All recomputed numbers, in the thesis's order.
+///
+/// # Errors
+///
+/// A built-in profile cannot be computed.
 pub fn remade() -> anyhow::Result<Vec<Remade>> {
     let thesis: Thesis =
         toml::from_str(include_str!("thesis.toml")).context("the thesis's numbers")?;

@@ -42,6 +42,11 @@ struct Row {
     cases: Vec<String>,
 }
 
+/// The report's page.
+///
+/// # Errors
+///
+/// A plot or the page cannot be made.
 pub fn html(results: &Results) -> anyhow::Result<String> {
     let energy = energy::Machines::of(results)?;
     let mut sections = vec![

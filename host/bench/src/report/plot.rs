@@ -75,6 +75,10 @@ pub(super) struct Axes<'a> {
 }
 
 /// Bars one below the other, as SVG.
+///
+/// # Errors
+///
+/// The plot cannot be drawn.
 pub fn bars(bars: &[Bar], axis: &str) -> anyhow::Result<String> {
     let mut svg = String::new();
     let count = u32::try_from(bars.len())?;

@@ -52,6 +52,10 @@ pub fn name(disk: &Path, name: Name) -> Result<(), SnapshotError> {
 
 /// Deletes the snapshot of `disk`. With `flash` it also removes the snapshot from the vault, so
 /// that no copy of it wakes.
+///
+/// # Errors
+///
+/// [`SnapshotError`].
 pub fn delete(disk: &Path, flash: Option<&Path>) -> Result<(), SnapshotError> {
     let mut only = open_only(disk)?;
     match flash {
@@ -66,6 +70,10 @@ pub fn delete(disk: &Path, flash: Option<&Path>) -> Result<(), SnapshotError> {
 
 /// Copies the snapshot of `disk` into a new file, not sealed, for other machines of the same kind.
 /// A sealed snapshot needs its machine's flash. The file appears only when complete.
+///
+/// # Errors
+///
+/// [`SnapshotError`].
 pub fn export(
     disk: &Path,
     flash: Option<&Path>,

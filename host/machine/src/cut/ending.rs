@@ -30,6 +30,10 @@ pub enum NotCut {
 impl Ending {
     /// Decides from QEMU's exit status, and from the records in the memory file before and after
     /// the run.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCut`].
     pub fn of(
         status: ExitStatus,
         before: &[RecordReport],

@@ -116,6 +116,10 @@ impl FileRecord<'_> {
 
 /// Reads the records of cuts in the memory file of a machine that is off. More than one means that
 /// another machine used the file before.
+///
+/// # Errors
+///
+/// [`CutFileError`].
 pub fn look(ram: &Path) -> Result<Vec<RecordReport>, CutFileError> {
     let file = open_to_look(ram)?;
     records(ram, &file)
@@ -123,6 +127,10 @@ pub fn look(ram: &Path) -> Result<Vec<RecordReport>, CutFileError> {
 
 /// Discards the cuts in the memory file of a machine that is off, and returns them. Its next
 /// power-on is a cold boot. Consumed cuts stay as they are.
+///
+/// # Errors
+///
+/// [`CutFileError`].
 pub fn discard(ram: &Path) -> Result<Vec<RecordReport>, CutFileError> {
     let file = open_to_change(ram)?;
     let mut records = records(ram, &file)?;

@@ -48,6 +48,10 @@ pub enum DiskError {
 impl NewDisk {
     /// Creates the disk as `file`, which appears only when complete. `replace` allows it to replace
     /// an existing file.
+    ///
+    /// # Errors
+    ///
+    /// [`DiskError`].
     pub fn create(
         &self,
         file: &Path,
@@ -123,6 +127,10 @@ pub(crate) const PRIVATE: u32 = 0o600;
 
 /// Creates a temporary file in the folder of `file`, with the permissions `mode`. The caller
 /// renames it to `file` when it is complete.
+///
+/// # Errors
+///
+/// The system's error.
 pub fn temporary_beside(file: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let folder = file
         .parent()
@@ -136,6 +144,10 @@ pub fn temporary_beside(file: &Path, mode: u32) -> io::Result<NamedTempFile> {
 
 /// Copies the data in `range` of `from` to offset `start` of `to`. Skips holes, which stay holes.
 /// On Ctrl-C it ends early, without an error.
+///
+/// # Errors
+///
+/// The system's error.
 pub fn copy_sparse(
     from: &File,
     range: Range<u64>,

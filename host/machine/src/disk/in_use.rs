@@ -39,6 +39,10 @@ fn by(holders: &[Holder]) -> String {
 
 /// Checks that `file` is writable and not locked. QEMU also locks its disks, but its message does
 /// not name the holder.
+///
+/// # Errors
+///
+/// [`InUse`].
 pub fn check_unused(file: &Path) -> Result<(), InUse> {
     // Closing the file here drops the lock.
     open_locked("disk", file).map(drop)

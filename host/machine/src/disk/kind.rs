@@ -44,6 +44,10 @@ const FORMATS: [(&[u8], &str); 4] = [
 ];
 
 /// Opens `file` for reading, and returns its kind.
+///
+/// # Errors
+///
+/// [`KindError`].
 pub fn look_at(file: &Path) -> Result<(File, Kind), KindError> {
     let unreadable = |reason| KindError::Unreadable {
         file: file.to_owned(),

@@ -20,6 +20,10 @@ pub use in_use::{Holder, InUse, check_unused, holders};
 pub use kind::{Kind, KindError, look_at};
 
 /// A hash of a disk file's contents, equal only for the same build of this program.
+///
+/// # Errors
+///
+/// The system's error.
 pub fn fingerprint(file: &Path) -> io::Result<u64> {
     let mut file = File::open(file)?;
     let mut hasher = DefaultHasher::new();

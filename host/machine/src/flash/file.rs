@@ -43,6 +43,10 @@ pub enum FlashError {
 }
 
 /// Checks that `file` has the flash's length, is writable, and is not in use.
+///
+/// # Errors
+///
+/// [`FlashError`].
 pub fn check_unused(file: &Path) -> Result<(), FlashError> {
     // Closing the file here drops the lock.
     open_for_change(file).map(drop)

@@ -9,6 +9,10 @@ use crate::disk::{PRIVATE, temporary_beside};
 
 /// Creates the file of a board's first flash, with `program` at its start and the length that QEMU
 /// demands. The file is sparse. It replaces an older file only when complete.
+///
+/// # Errors
+///
+/// [`FlashError`].
 pub fn make_loader(program: &Path, file: &Path) -> Result<(), FlashError> {
     let bytes = fs::read(program).map_err(|reason| FlashError::Read {
         file: program.to_owned(),

@@ -208,6 +208,10 @@ impl Flash {
 }
 
 /// Random bytes for an image's seal.
+///
+/// # Errors
+///
+/// [`FlashError`].
 pub fn new_salt() -> Result<Salt, FlashError> {
     let mut bytes = [0; 8];
     fill_random(&mut bytes)?;

@@ -63,6 +63,10 @@ pub enum QmpError {
 }
 
 /// Creates a folder with a short name, as the name of a socket in it must be short.
+///
+/// # Errors
+///
+/// The folder cannot be made.
 pub fn socket_folder() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("poorwill-").tempdir()
 }
@@ -93,6 +97,10 @@ pub struct Control {
 
 impl Control {
     /// Sends a break over the line of a character device.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError`].
     pub fn send_break(&mut self, device: &str) -> Result<(), QmpError> {
         self.ask(&SendBreak { id: device }).map(drop)
     }
@@ -161,16 +169,29 @@ impl Control {
         }
     }
 
+    /// Resets the machine.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError`].
     pub fn reset(&mut self) -> Result<(), QmpError> {
         self.ask(&SystemReset {}).map(drop)
     }
 
     /// Starts a machine that QEMU prepared and stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError`].
     pub fn switch_on(&mut self) -> Result<(), QmpError> {
         self.ask(&Continue {}).map(drop)
     }
 
     /// Stops the machine and saves it to `file`. The file is not flushed.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError`].
     pub fn save(&mut self, file: &Path, kind: SaveKind, limit: Duration) -> Result<(), QmpError> {
         self.prepare(kind)?;
         self.ask(&Stop {})?;
@@ -182,6 +203,10 @@ impl Control {
     }
 
     /// Restores `file` into a machine started with [`incoming_arguments`], and resumes it.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError`].
     pub fn restore(
         &mut self,
         file: &Path,
@@ -206,6 +231,10 @@ impl Control {
     }
 
     /// Ends QEMU. An answer is not awaited: the caller sees the process end.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError`].
     pub fn quit(mut self) -> Result<(), QmpError> {
         match self.execute(&Quit {}) {
             Ok(Ok(_)) | Err(_) => Ok(()),

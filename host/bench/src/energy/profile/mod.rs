@@ -118,6 +118,11 @@ pub struct PartProfile {
 type Found = Result<(), (String, Fault)>;
 
 impl Profile {
+    /// Reads a profile.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError`].
     pub fn read(file: &Path) -> Result<Self, ProfileError> {
         let name = file.display().to_string();
         match fs::read_to_string(file) {
@@ -127,6 +132,10 @@ impl Profile {
     }
 
     /// Parses `text`. Errors call its file `file`.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError`].
     pub fn parse(text: &str, file: &str) -> Result<Self, ProfileError> {
         let profile: Profile = toml::from_str(text).map_err(|reason| ProfileError::Malformed {
             file: file.to_owned(),
