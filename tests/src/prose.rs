@@ -138,7 +138,8 @@ fn kind_of(file: &str) -> Option<Kind> {
     }
 }
 
-/// The paragraphs of a page, with its headings and list items, but without code and tables.
+/// The paragraphs of a page: its list items and the cells of its tables, too, but no headings and no
+/// code.
 fn of_page(text: &str) -> Vec<Paragraph> {
     let mut all = Vec::new();
     let mut current: Option<Paragraph> = None;
@@ -150,6 +151,9 @@ fn of_page(text: &str) -> Vec<Paragraph> {
         }
         if is_code || line.is_empty() || line.starts_with(['|', '#', '`', '<', '!']) {
             all.extend(current.take());
+            if !is_code && line.starts_with('|') {
+                all.extend(cells(line).map(|cell| (number, cell)));
+            }
             continue;
         }
         let item = line.strip_prefix("- ").or_else(|| {
@@ -163,6 +167,17 @@ fn of_page(text: &str) -> Vec<Paragraph> {
     }
     all.extend(current);
     all
+}
+
+/// The cells of a table's row.
+fn cells(row: &str) -> impl Iterator<Item = String> {
+    // A bar in code has a backslash.
+    let row = row.replace("\\|", "/");
+    let cells = row.split('|').map(|cell| cell.trim().to_owned());
+    let cells: Vec<_> = cells
+        .filter(|cell| cell.contains(|letter: char| letter.is_alphabetic()))
+        .collect();
+    cells.into_iter()
 }
 
 /// The comments and messages of a source file, without its unit tests.

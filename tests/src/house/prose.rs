@@ -112,12 +112,13 @@ fn a_planted_fault_is_found() {
             .flat_map(|one| judge(one, &banned()))
             .count()
     };
-    let page = "# So many\n\nIt starts. Nobody\nknows `so many` of it.\n\n| so many |\n";
+    let page = "# So many\n\nIt starts. Each\nknows `so many` of it.\n\n| `so many` |\n|---|\n";
     assert_eq!(
         found(Kind::Doc, "a.md", page),
         0,
-        "headings, code and tables are not judged"
+        "headings and code are not judged"
     );
+    assert_eq!(found(Kind::Doc, "a.md", "| a | so many |\n|---|---|\n"), 1);
     assert_eq!(found(Kind::Doc, "a.md", "It starts, and nobody\nknows."), 1);
     let source =
         "/// What becomes of it.\nfn f() { say(\"as many as told of\") }\nmod tests {\n// nobody\n";
