@@ -32,6 +32,25 @@ pub(crate) enum NotParked {
     Ended,
 }
 
+/// Proof that no hart runs an OS, since no domain has started. It allows the use of all domains'
+/// memory.
+#[derive(Debug)]
+pub(crate) struct NoneStarted(());
+
+impl NoneStarted {
+    /// Looks at each domain.
+    ///
+    /// # Errors
+    ///
+    /// A hart that is not stopped.
+    pub(crate) fn find() -> Result<Self, &'static Hart> {
+        for domain in domain::all() {
+            DomainStopped::before_start(domain)?;
+        }
+        Ok(NoneStarted(()))
+    }
+}
+
 impl<'d> DomainStopped<'d> {
     /// For a domain that has not started.
     ///

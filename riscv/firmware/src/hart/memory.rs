@@ -7,16 +7,22 @@ use poorwill_memory::{OsMemory, Page};
 use poorwill_sleep::Work;
 use spin::{Mutex, MutexGuard, Once};
 
-use crate::hart::domain_state::DomainStopped;
+use crate::hart::domain_state::{DomainStopped, NoneStarted};
 use crate::hart::workers::StoppedHarts;
 use crate::platform::platform;
 
-/// Access to this machine's OS memory, for the hart that saves or wakes it.
-pub(crate) fn os_memory(_: &DomainStopped<'_>) -> OsMemory {
-    // SAFETY: the map holds the machine's memory without the firmware's, at physical addresses;
-    // machine mode has no translation. No other hart runs the OS, as the proof shows. There is
+/// Access to a stopped domain's memory, for the hart that saves or wakes it.
+pub(crate) fn os_memory(stopped: &DomainStopped<'_>) -> OsMemory {
+    // SAFETY: the map holds the domain's memory without the firmware's, at physical addresses;
+    // machine mode has no translation. No hart runs the domain's OS, as the proof shows. There is
     // only one sleep or wake at a time; the calling hart makes one value for it, and keeps no other
     // reference into OS memory.
+    unsafe { OsMemory::new(stopped.domain().memory.clone()) }
+}
+
+/// Access to all domains' memory, for the hart that starts the machine.
+pub(crate) fn all_memory(_: &NoneStarted) -> OsMemory {
+    // SAFETY: as above, of all domains.
     unsafe { OsMemory::new(platform().memory.clone()) }
 }
 

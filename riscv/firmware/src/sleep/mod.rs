@@ -19,8 +19,8 @@ use poorwill_sleep::{Quiesced, Slept, Woke};
 use crate::cut;
 use crate::domain::report;
 use crate::hart;
-use crate::hart::domain_state::DomainStopped;
-use crate::hart::memory::{os_memory, work};
+use crate::hart::domain_state::{DomainStopped, NoneStarted};
+use crate::hart::memory::{all_memory, os_memory, work};
 use crate::platform::platform;
 use crate::platform::power::{self, PowerOff};
 use iommus::Phase;
@@ -65,8 +65,9 @@ pub(crate) fn sleep(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(
 }
 
 /// Discards all images, for a start that wakes none. The disks must reach memory.
-pub(crate) fn discard_images(stopped: &DomainStopped<'_>) {
-    let mut memory = os_memory(stopped);
+pub(crate) fn discard_images(none: &NoneStarted) {
+    // An image whose load did not end may have left its contents in any domain's memory.
+    let mut memory = all_memory(none);
     let firmware = Firmware(Phase::Start);
     // SAFETY: no OS has a timer that could fire.
     let discarded = unsafe {

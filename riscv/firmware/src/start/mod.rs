@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use crate::domain;
 use crate::entry::stack;
-use crate::hart::domain_state::DomainStopped;
+use crate::hart::domain_state::{DomainStopped, NoneStarted};
 use crate::hart::{self, ThisHart};
 use crate::platform::console::say;
 use crate::platform::{self, loaded, platform, power};
@@ -219,7 +219,7 @@ fn start(
     stacks.publish();
     if let Described::Fenced(partition) = domains {
         // SAFETY: the tree describes this machine, and boot is called once.
-        unsafe { begin_fenced(own, &machine, partition)? };
+        unsafe { begin_fenced(&machine, partition)? };
     }
     // This hart is left out: it would not handle the IPI while it loads. QEMU runs a hart with a
     // pending interrupt at a third of its speed, and the hart could not rest.
@@ -235,12 +235,9 @@ fn start(
 /// `machine` describes this machine, and this is called once.
 // Not inlined: its frame must not lie below the rest of the start on the deep stack.
 #[inline(never)]
-unsafe fn begin_fenced(
-    own: ThisHart,
-    machine: &Machine,
-    partition: &Partition,
-) -> Result<(), BootError> {
-    sleep::discard_images(&rested(own)?);
+unsafe fn begin_fenced(machine: &Machine, partition: &Partition) -> Result<(), BootError> {
+    let none = NoneStarted::find().map_err(|hart| BootError::NotStopped(hart.id()))?;
+    sleep::discard_images(&none);
     cut::forget_all();
     // SAFETY: passed on to the caller.
     Ok(early(|| unsafe { machine::fence_dma(machine, partition) })?)
