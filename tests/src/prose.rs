@@ -152,7 +152,7 @@ fn of_page(text: &str) -> Vec<Paragraph> {
         if is_code || line.is_empty() || line.starts_with(['|', '#', '`', '<', '!']) {
             all.extend(current.take());
             if !is_code && line.starts_with('|') {
-                all.extend(cells(line).map(|cell| (number, cell)));
+                all.extend(cells(line).into_iter().map(|cell| (number, cell)));
             }
             continue;
         }
@@ -170,14 +170,13 @@ fn of_page(text: &str) -> Vec<Paragraph> {
 }
 
 /// The cells of a table's row.
-fn cells(row: &str) -> impl Iterator<Item = String> {
+fn cells(row: &str) -> Vec<String> {
     // A bar in code has a backslash.
     let row = row.replace("\\|", "/");
     let cells = row.split('|').map(|cell| cell.trim().to_owned());
-    let cells: Vec<_> = cells
-        .filter(|cell| cell.contains(|letter: char| letter.is_alphabetic()))
-        .collect();
-    cells.into_iter()
+    cells
+        .filter(|cell| cell.contains(char::is_alphabetic))
+        .collect()
 }
 
 /// The comments and messages of a source file, without its unit tests.

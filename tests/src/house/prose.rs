@@ -112,7 +112,7 @@ fn a_planted_fault_is_found() {
             .flat_map(|one| judge(one, &banned()))
             .count()
     };
-    let page = "# So many\n\nIt starts. Each\nknows `so many` of it.\n\n| `so many` |\n|---|\n";
+    let page = "# So many\n\nIt starts. Nobody\nknows `so many` of it.\n\n| `so many` |\n|---|\n";
     assert_eq!(
         found(Kind::Doc, "a.md", page),
         0,

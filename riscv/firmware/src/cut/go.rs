@@ -73,16 +73,16 @@ impl Going {
         if self.record.part(Layout::TREE).bytes()? != memory.len() as u64 {
             return Err(Misfit::DeviceTree.into());
         }
-        let mut waking = None;
+        let mut sleeper = None;
         for (place, start) in shared.starts.unwrap_or_default().iter().enumerate() {
             let part = self.record.part(Layout::hart(place));
             if start.goes_on() {
                 execution_of(&read_part(self.own, &part)?).ok_or(Misfit::Hart(start.id()))?;
             } else if start.wakes() {
-                waking = Some(read_sleeper(&part)?.0);
+                sleeper = Some(read_sleeper(&part)?.0);
             }
         }
-        Ok(waking)
+        Ok(sleeper)
     }
 }
 
@@ -147,19 +147,19 @@ impl GoMachine for Going {
 
     fn check(&self) -> Result<Self::State, CutReason> {
         let shared = self.record.part(Layout::SHARED);
-        let waking = self.check_shared(&shared)?;
+        let sleeper = self.check_shared(&shared)?;
         // SAFETY: no hart runs the OS, and devices have just been powered.
         let pci = unsafe { Devices::new(self.record) };
         let devices = self.record.part(Layout::DEVICES);
         pci.check(devices.pages(), devices.bytes()?)?;
-        Ok((shared, devices, waking))
+        Ok((shared, devices, sleeper))
     }
 
     fn wait_for_power(&self) {
         super::wait_for_power();
     }
 
-    fn restore(&self, (shared, devices, waking): Self::State) -> Result<(), CutReason> {
+    fn restore(&self, (shared, devices, sleeper): Self::State) -> Result<(), CutReason> {
         // SAFETY: as in `check`.
         let pci = unsafe { Devices::new(self.record) };
         pci.put_back(devices.pages(), devices.bytes()?)?;
@@ -172,7 +172,7 @@ impl GoMachine for Going {
         let time = &platform().time;
         let took = time.ticks().saturating_sub(self.began);
         // Time advances across a sleep.
-        let ticks = waking.map_or(shared.ticks(), |core| {
+        let ticks = sleeper.map_or(shared.ticks(), |core| {
             core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns))
         });
         self.restored.set(Restored {
@@ -197,9 +197,9 @@ fn read_part(own: ThisHart, part: &Part) -> Result<HartContext, CutReason> {
 #[inline(never)]
 fn read_sleeper(part: &Part) -> Result<(Core, HartContext), CutReason> {
     let mut sections = StateSections::parse(part.pages(), part.bytes()?)?;
-    let waking = waking::read(&mut sections)?;
+    let sleeper = waking::read(&mut sections)?;
     match sections.left() {
-        [] => Ok(waking),
+        [] => Ok(sleeper),
         [section, ..] => Err(Misfit::Unknown(section.owner).into()),
     }
 }
@@ -281,8 +281,8 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
 /// ticks.
 #[inline(never)]
 fn wake(record: Record, place: usize, report: &CutReport, took: u64, slept: u64) {
-    let waking = read_sleeper(&record.part(Layout::hart(place)));
-    let (_, context) = waking.expect("the part was checked");
+    let sleeper = read_sleeper(&record.part(Layout::hart(place)));
+    let (_, context) = sleeper.expect("the part was checked");
     // Go lets all devices out.
     waking::will_wake(context, None, WakingDevices::default());
     let time = &platform().time;

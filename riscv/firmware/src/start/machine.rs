@@ -69,7 +69,7 @@ pub(super) struct Started {
 ///
 /// # Safety
 ///
-/// `machine` describes this machine, [`start_console`] was called, no OS runs on it yet,
+/// `machine` describes this machine, [`start_console`](crate::platform::start_console) was called, no OS runs on it yet,
 /// and this is called once.
 pub(super) unsafe fn start(
     machine: &Machine,
@@ -107,10 +107,10 @@ unsafe fn set_up(
     cut_pages: usize,
 ) -> Result<Started, StartError> {
     let (lone, fenced) = (previous.lone(), previous.domains.are_fenced());
-    let taken = memory::taken(machine, previous);
     let Memory {
         firmware,
         data,
+        taken,
         os: memory,
     } = memory;
     // SAFETY: by the caller's contract the device tree is right; each device is set up once, here;
@@ -133,7 +133,7 @@ unsafe fn set_up(
             false => generation_id::GenerationId::new(machine),
         };
         let warm_reset = ram::find(firmware);
-        if !fenced {
+        if let Some(taken) = taken {
             domain::start(machine, &memory, taken, vault, lone)?;
         }
         let own = [firmware, data].into_iter().chain(vault);
@@ -141,9 +141,9 @@ unsafe fn set_up(
         let mediates = protect(machine, own, readable, protection, fenced)?;
         Platform {
             identity: identity(machine, &memory, lone),
-            power_fail: match fenced {
-                true => machine.power_fail.map(|_| Err(CutObstacle::Domains)),
-                false => PowerFail::find(machine, memory.ranges(), [[firmware, data], taken]),
+            power_fail: match taken {
+                Some(taken) => PowerFail::find(machine, memory.ranges(), [[firmware, data], taken]),
+                None => machine.power_fail.map(|_| Err(CutObstacle::Domains)),
             },
             memory,
             memory_is_clear: machine.starts_clear && warm_reset == WarmResetRecord::None,

@@ -31,18 +31,10 @@ pub(super) struct Memory {
     pub(super) firmware: PhysRange,
     /// The firmware's second range.
     pub(super) data: PhysRange,
+    /// Memory of the next stage and its tree; `None`: fenced domains have their own.
+    pub(super) taken: Option<[PhysRange; 2]>,
     /// Memory of all domains.
     pub(super) os: MemoryMap,
-}
-
-/// Memory of the next stage and its tree, on a machine without fenced domains.
-pub(super) fn taken(machine: &Machine, previous: &Previous<'_>) -> [PhysRange; 2] {
-    match &previous.domains {
-        Described::Lone(lone) => lone.taken(),
-        Described::None | Described::Fenced(_) => {
-            (previous.information).taken(&machine.memory, previous.load)
-        }
-    }
 }
 
 /// Divides the memory of a machine without fenced domains. The firmware's second range needs
@@ -57,7 +49,12 @@ pub(super) fn divide(
     bytes: u64,
 ) -> Result<Memory, DivideError> {
     let firmware = firmware_range();
-    let taken = taken(machine, previous);
+    let taken = match &previous.domains {
+        Described::Lone(lone) => lone.taken(),
+        Described::None | Described::Fenced(_) => {
+            (previous.information).taken(&machine.memory, previous.load)
+        }
+    };
     let data = data_range(machine, firmware, taken, bytes)?;
     let own = [firmware, data];
     let os = match &previous.domains {
@@ -67,7 +64,12 @@ pub(super) fn divide(
         }
         Described::None | Described::Fenced(_) => os_memory(machine, &machine.memory, own, taken)?,
     };
-    Ok(Memory { firmware, data, os })
+    Ok(Memory {
+        firmware,
+        data,
+        taken: Some(taken),
+        os,
+    })
 }
 
 /// Bytes of the firmware's second range of memory.

@@ -39,7 +39,7 @@ enum BootError {
     #[error("{0}")]
     Description(#[from] DescriptionError),
     #[error("{0}")]
-    Platform(#[from] StartError),
+    Machine(#[from] StartError),
     #[error("hart {0} may not boot the machine, and no hart has arrived that may")]
     NoBootHart(u64),
     /// A hart that the firmware has not started is running.
@@ -55,7 +55,7 @@ impl BootError {
     /// same after a reset.
     fn may_pass(self) -> bool {
         match self {
-            BootError::Platform(error) => error.may_pass(),
+            BootError::Machine(error) => error.may_pass(),
             BootError::NotArrived(_)
             | BootError::NoBootHart(_)
             | BootError::NotStopped(_)

@@ -237,6 +237,7 @@ pub(super) unsafe fn start(
         Ok(Memory {
             firmware,
             data,
+            taken: None,
             os: memory_of_all()?,
         })
     });
