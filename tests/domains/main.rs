@@ -173,7 +173,7 @@ const ROWS: &[Row] = &[
         "the last hart of a domain stops, and the machine sleeps",
         [Role::Stop, Role::Master(500_000)],
         &[
-            "poorwill: domain side0 ends: all its harts have stopped",
+            "poorwill: domain side0 ends: all harts of the OS have stopped",
             "poorwill: wake domain=side1 mode=retain source=timer",
             "poorwill: wake domain=side1 mode=retain source=timer",
         ],

@@ -195,8 +195,11 @@ impl LogLine {
     }
 
     /// As [`new`](Self::new), a line about a domain with this name. The name is put before the line,
-    /// unless the line begins with it.
+    /// unless the line begins with it. A machine's only domain has no name.
     pub fn about(domain: &str, ms: u64, line: impl Display) -> Self {
+        if domain.is_empty() {
+            return Self::new(ms, line);
+        }
         let mut said = ArrayString::<MAX_LINE>::new();
         // A part without room is dropped.
         write!(said, "{line}").unwrap_or_default();

@@ -222,6 +222,43 @@ fn wake_line(
     )
 }
 
+/// A wake from powered RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RamWake {
+    /// The wake event.
+    pub source: Source,
+    /// Time for which the machine has retained, in ms.
+    pub slept_ms: u64,
+    /// Time of the wake event, in ticks.
+    pub at: u64,
+}
+
+impl RamWake {
+    /// The line of a domain whose turn comes `us` microseconds after the wake event. A machine's
+    /// only domain has no name.
+    #[must_use]
+    pub fn of_domain<'e>(&self, domain: &'e str, us: u64) -> Event<'e> {
+        let RamWake {
+            source: by,
+            slept_ms,
+            ..
+        } = *self;
+        match domain {
+            "" => Event::WokenFromRam {
+                by,
+                slept_ms,
+                ms: us / 1000,
+            },
+            domain => Event::WokenWithMachine {
+                domain,
+                by,
+                slept_ms,
+                us,
+            },
+        }
+    }
+}
+
 /// A sleep with a committed image, with its console line.
 #[derive(Debug)]
 pub struct SleepReport<'e> {

@@ -29,8 +29,8 @@ use crate::cut::{CutCommitted, NoCut};
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
     AreaError, BootAttempt, Clock, Console, Devices, Domain, Event, HasVault, Job, LeftInUse,
-    LentVault, LoadMark, MAX_DEVICES, Machine, MediumId, NotKept, Obstacle, Power, StateRefusal,
-    VaultState, WakeReport, WarmReset, Work,
+    LentVault, LoadMark, MAX_DEVICES, Machine, MediumId, NotKept, Obstacle, Power, RamWake,
+    StateRefusal, VaultState, WakeReport, WarmReset, Work,
 };
 
 /// What tells this machine from others.
@@ -64,6 +64,8 @@ pub struct FakeMachine<'f> {
     pub battery_low_at: Option<u64>,
     /// It can switch its power off.
     pub can_power_off: bool,
+    /// All its disks are its domains'.
+    pub only_retains: bool,
     /// Its disk has a partition table.
     pub has_area: bool,
     /// Bytes of another partition right behind the area.
@@ -174,6 +176,7 @@ impl<'f> FakeMachine<'f> {
             wakes_at: None,
             battery_low_at: None,
             can_power_off: true,
+            only_retains: false,
             has_area: true,
             other_bytes: 0,
             is_overlapped: false,
@@ -355,6 +358,19 @@ impl Power for FakeMachine<'_> {
         }
     }
 
+    fn only_retains(&self) -> bool {
+        self.only_retains
+    }
+
+    fn woke_from_ram(&self, wake: &RamWake) {
+        *self.told.borrow_mut() = Some(wake.source.to_string());
+        self.say(&Event::WokenFromRam {
+            by: wake.source,
+            slept_ms: wake.slept_ms,
+            ms: self.milliseconds_since(wake.at),
+        });
+    }
+
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
         job(&mut FakeSleeper(self))
     }
@@ -418,10 +434,6 @@ impl Domain for FakeMachine<'_> {
     fn restore(&self, state: u64, wake: &WakeReport) -> u64 {
         *self.told.borrow_mut() = Some(wake.to_string());
         state
-    }
-
-    fn tell_os(&self, source: Source, _: u64) {
-        *self.told.borrow_mut() = Some(source.to_string());
     }
 }
 

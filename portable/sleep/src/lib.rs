@@ -2,7 +2,8 @@
 //!
 //! The code is plain and blocking, and works on one [`Machine`]: the firmware, or a fake in tests.
 //! [`sleep()`] chooses the mode. [`persist`](mod@persist) saves the machine, [`retain`] keeps its
-//! RAM powered, [`park`] lets a domain do that alone, and a [`cut`] leaves everything in persistent RAM. [`wake()`] finds an image at
+//! RAM powered, [`park`] lets a domain do that alone, and a [`cut`] leaves everything in persistent
+//! RAM. A [`DomainSet`] orders the domains of a machine. [`wake()`] finds an image at
 //! power-on and restores it, or returns the reason for a cold boot. [`Event`] has the console
 //! lines.
 //!
@@ -22,6 +23,7 @@ mod choice;
 mod core_state;
 pub mod cut;
 mod device;
+mod domain_state;
 mod error;
 mod event;
 #[cfg(feature = "fake")]
@@ -35,9 +37,11 @@ mod reset_row;
 mod restore;
 pub mod retain;
 mod sealing;
+mod set;
 mod sleep;
 mod snapshot;
 mod state;
+mod sync;
 mod text;
 mod vault_state;
 mod wake;
@@ -48,10 +52,11 @@ pub use bar::Bar;
 pub use chain::{Captured, Quiesced, Written};
 pub use core_state::{Core, Moment};
 pub use device::{Device, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId};
+pub use domain_state::{DomainCell, DomainState, WrongDomainState};
 pub use error::{
     AreaError, ColdBoot, NoSleep, NoWake, NotArmed, NotKept, Obstacle, Refusal, StateRefusal,
 };
-pub use event::{CutWake, Event, ImageUse, SleepReport, WakeReport};
+pub use event::{CutWake, Event, ImageUse, RamWake, SleepReport, WakeReport};
 pub use in_use::{FunctionInUse, LeftInUse};
 pub use machine::{
     Checkpoint, Clock, Console, Devices, Domain, HasVault, Job, LentVault, Machine, Power,
@@ -59,6 +64,7 @@ pub use machine::{
 };
 pub use report::{Protection, Report, Startup};
 pub use reset_row::{MAX_RESETS, RESET_ROW_WORDS, ResetRow};
+pub use set::{DomainSet, Member, Remaining};
 pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTIONS;
 pub use text::{REPORT_BYTES, ReportText};

@@ -10,7 +10,7 @@ use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, PageMap};
 use crate::cut::{CutCommitted, NoCut};
 use crate::device::{Device, MAX_DEVICES};
 use crate::error::{AreaError, NotKept, Obstacle, StateRefusal};
-use crate::event::{Event, WakeReport};
+use crate::event::{Event, RamWake, WakeReport};
 use crate::in_use::LeftInUse;
 use crate::retain::{Sleeper, Source};
 use crate::vault_state::VaultState;
@@ -154,6 +154,15 @@ pub trait Power {
     /// [`NoCut`]: nothing has changed.
     fn cut(&self, vector: EntryPoint, began: u64) -> Result<CutCommitted, NoCut>;
 
+    /// Returns whether the machine can only retain: all its disks are its domains'.
+    fn only_retains(&self) -> bool {
+        false
+    }
+
+    /// Takes the facts of a wake from powered RAM, which the console and each OS are told before
+    /// that OS continues.
+    fn woke_from_ram(&self, wake: &RamWake);
+
     /// Runs `job` with the hart that waits for a wake event. After it the hart has the OS's state
     /// again, with the interrupts that came during the job.
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R;
@@ -223,9 +232,6 @@ pub trait Domain {
     /// Restores everything except the state that only the waking hart can restore, and reports
     /// `wake` to the OS. OS memory is loaded already.
     fn restore(&self, state: Self::State<'_>, wake: &WakeReport) -> Self::Resume;
-
-    /// Reports to the OS that it wakes from powered RAM.
-    fn tell_os(&self, source: Source, slept_ms: u64);
 }
 
 /// The [`Resume`](Domain::Resume) of a machine's domain.

@@ -1,51 +1,47 @@
 //! The sleep of a domain beside others (*park*). It retains like a machine, until a wake event of
 //! its own or until the machine has slept and wakes.
 
+use crate::domain_state::{DomainCell, DomainState};
 use crate::retain::{End, Next, Sleeper, Source, decide};
 
 /// A parked domain, as its hart sees it.
 pub trait Parked: Sleeper {
-    /// How it sleeps at present.
-    fn depth(&self) -> Depth;
-
-    /// Ends the sleep for a wake event of the domain's own. Returns false if the machine sleeps
-    /// now, so that the event waits for the machine's wake.
-    fn unpark(&mut self) -> bool;
+    /// Its state.
+    fn cell(&self) -> &DomainCell;
 
     /// Rests until another hart interrupts. The domain's own wake events do not end this rest. It
     /// may return at any time without a reason.
     fn rest_deep(&mut self);
 }
 
-/// How a parked domain sleeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// Alone: its own wake events wake it.
-    Alone,
-    /// With the machine: only the machine's wake ends the sleep.
-    WithMachine,
-    /// The machine has woken the domain.
-    Woken,
-}
-
 /// Rests until the sleep ends. Returns the domain's own wake event; `None` if the machine has woken
 /// it.
+///
+/// # Panics
+///
+/// If the domain does not sleep.
 pub fn park(domain: &mut dyn Parked) -> Option<Source> {
     loop {
-        match domain.depth() {
-            Depth::Woken => return None,
-            Depth::WithMachine => domain.rest_deep(),
-            Depth::Alone => {
+        match domain.cell().state() {
+            DomainState::Waking => return None,
+            DomainState::Asleep => domain.rest_deep(),
+            DomainState::Parked => {
                 let signals = domain.look();
                 let now = domain.now();
                 match decide(&signals, now, None) {
-                    Next::End(End::Woken(source)) if domain.unpark() => return Some(source),
+                    // Otherwise the machine sleeps now, and the event waits for its wake.
+                    Next::End(End::Woken(source)) if domain.cell().unpark().is_ok() => {
+                        return Some(source);
+                    }
                     Next::End(_) => {}
                     Next::Rest(until) => {
                         let look = domain.look_every().map(|ticks| now.saturating_add(ticks));
                         domain.rest(look.unwrap_or(u64::MAX).min(until));
                     }
                 }
+            }
+            state @ (DomainState::Running | DomainState::Parking | DomainState::Ended) => {
+                unreachable!("a resting domain is {state:?}")
             }
         }
     }
@@ -62,6 +58,7 @@ mod tests {
     /// another.
     #[derive(Debug)]
     struct Fake {
+        cell: DomainCell,
         now: u64,
         timer: u64,
         machine: core::ops::Range<u64>,
@@ -73,6 +70,13 @@ mod tests {
         fn rest_until(&mut self, until: u64) {
             assert!(until > self.now, "the hart rests");
             self.now = until;
+            // What the master does by then; only one of these is possible.
+            if self.now >= self.machine.start {
+                _ = self.cell.sleep();
+            }
+            if self.now >= self.machine.end {
+                _ = self.cell.wake();
+            }
             self.rests += 1;
             assert!(self.rests < 1000, "the sleep ends");
         }
@@ -103,16 +107,8 @@ mod tests {
     }
 
     impl Parked for Fake {
-        fn depth(&self) -> Depth {
-            match self.now {
-                now if now < self.machine.start => Depth::Alone,
-                now if now < self.machine.end => Depth::WithMachine,
-                _ => Depth::Woken,
-            }
-        }
-
-        fn unpark(&mut self) -> bool {
-            self.depth() == Depth::Alone
+        fn cell(&self) -> &DomainCell {
+            &self.cell
         }
 
         fn rest_deep(&mut self) {
@@ -129,7 +125,11 @@ mod tests {
             ticks in 1_u64..300,
         ) {
             let machine = from..from + ticks;
-            let mut domain = Fake { now: 0, timer, machine, has_slept: false, rests: 0 };
+            let cell = DomainCell::new();
+            for step in [DomainCell::run, DomainCell::begin_park, DomainCell::park] {
+                step(&cell).unwrap();
+            }
+            let mut domain = Fake { cell, now: 0, timer, machine, has_slept: false, rests: 0 };
             let own = park(&mut domain);
             if timer < from {
                 prop_assert_eq!(own, Some(Source::Timer));

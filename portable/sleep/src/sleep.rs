@@ -7,8 +7,8 @@ use crate::chain::Quiesced;
 use crate::choice::{Choice, choose};
 use crate::cut::{CutCommitted, NoCut};
 use crate::error::NoSleep;
-use crate::event::Event;
-use crate::machine::{Domain, Machine};
+use crate::event::{Event, RamWake};
+use crate::machine::Machine;
 use crate::persist::{NotSaved, Order, name_left_in_use, persist};
 use crate::retain::{self, End, Source};
 use crate::work::Work;
@@ -43,6 +43,10 @@ pub enum Slept {
 pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Work<'_>) -> Slept {
     let mut order = Order::AsConfigured;
     let began = machine.ticks();
+    if machine.only_retains() {
+        rest(machine, None);
+        return Slept::Awake;
+    }
     if let Some(slept) = cut_if_chosen(machine, quiesced.vector(), began, work) {
         return slept;
     }
@@ -136,14 +140,13 @@ fn rest<M: Machine>(machine: &M, stage_after_ms: Option<u64>) -> End {
     end
 }
 
-/// Reports to the console and the OS that the machine wakes. It has retained since `began`.
+/// Lets the machine report its wake. It has retained since `began`.
 fn woken<M: Machine>(machine: &M, source: Source, began: u64) {
-    let ended = machine.ticks();
-    let slept_ms = machine.milliseconds_in(ended.saturating_sub(began));
-    machine.domain().tell_os(source, slept_ms);
-    machine.say(&Event::WokenFromRam {
-        by: source,
+    let at = machine.ticks();
+    let slept_ms = machine.milliseconds_in(at.saturating_sub(began));
+    machine.woke_from_ram(&RamWake {
+        source,
         slept_ms,
-        ms: machine.milliseconds_since(ended),
+        at,
     });
 }

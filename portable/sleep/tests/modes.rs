@@ -281,6 +281,21 @@ fn a_machine_that_cannot_switch_itself_off_rests() {
 }
 
 #[test]
+fn a_machine_that_can_only_retain_looks_at_no_disk() {
+    let mut disk = configured(of_mode(Some(SleepMode::Persist)));
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
+        machine.only_retains = true;
+        machine.wakes_at = Some((Source::Timer, 3 * MS));
+    });
+    assert!(matches!(slept, Slept::Awake));
+    assert_said(
+        &said,
+        &["sleep mode=retain", "wake mode=retain source=timer"],
+    );
+    assert!(!has_image(&mut disk));
+}
+
+#[test]
 fn staged_is_saved_after_its_delay_or_when_the_battery_is_low() {
     for (battery_low_at, cause, slept_ms) in
         [(None, "delay", 5_000), (Some(901 * MS), "battery", 900)]

@@ -1,5 +1,5 @@
 //! Domains of a machine: partitions of harts, memory and devices, each with an OS of its own. The
-//! six parts share only data:
+//! five parts share only data:
 //!
 //! - [`Domain`]: plain data;
 //! - [`FwDynamic`]: a previous boot stage's information about the next stage;
@@ -8,8 +8,7 @@
 //!   [`ClaimedBytes`], [`HartSelection`], [`FenceRange`]), or a [`ClaimError`];
 //! - [`check`]: whether the domains of a partition can be fenced from each other on their machine;
 //! - [`pmp`], the *PMP plan*: the entries of physical memory protection that keep a domain within
-//!   its bounds. It is computed and counted before any entry is written;
-//! - [`DomainCell`]: whether it runs, sleeps or has ended.
+//!   its bounds. It is computed and counted before any entry is written.
 //!
 //! Nothing here touches hardware: host tests compare all of it with naive models, also at the
 //! limits of 64-bit arithmetic.
@@ -27,8 +26,6 @@ mod kept;
 mod linux_image;
 mod partition;
 pub mod pmp;
-mod state;
-mod sync;
 
 pub use claims::{ClaimError, ClaimedBytes, CodeAddress};
 pub use domain::{
@@ -40,4 +37,3 @@ pub use harts::{HartSelection, HartSet, HartSetError, MAX_DOMAIN_HARTS};
 pub use kept::KeptRanges;
 pub use linux_image::LinuxImage;
 pub use partition::{DomainError, LoadedStage, Surroundings, has_everything, memory_of};
-pub use state::{DomainCell, DomainState, WrongDomainState, sleep_all};

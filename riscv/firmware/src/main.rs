@@ -12,7 +12,6 @@ mod cut;
 mod domain;
 mod entry;
 mod hart;
-mod kept;
 mod manifest;
 mod platform;
 mod sbi;

@@ -12,8 +12,8 @@ use poorwill_sleep::cut::ToldStatus;
 
 use crate::cut;
 use crate::entry::stack;
-use crate::hart::{memory, waking};
-use crate::kept::{self, Keep, Section};
+use crate::hart::memory;
+use poorwill_state::{Keep, Section, joined, sleeper, total};
 
 /// No code in the firmware reads it; the linker script keeps it in the file.
 #[unsafe(link_section = ".manifest")]
@@ -40,12 +40,12 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
 .encode();
 
 /// The state sections that a wake reads.
-const SECTIONS: [SectionVersion; kept::total(ALL)] = {
-    let sections = kept::joined::<{ kept::total(ALL) }>(ALL);
+const SECTIONS: [SectionVersion; total(ALL)] = {
+    let sections = joined::<{ total(ALL) }>(ALL);
     let mut versions = [SectionVersion {
         owner: 0,
         version: 0,
-    }; kept::total(ALL)];
+    }; total(ALL)];
     let mut at = 0;
     while at < sections.len() {
         let (owner, version) = sections[at];
@@ -57,7 +57,7 @@ const SECTIONS: [SectionVersion; kept::total(ALL)] = {
 
 /// The sections of the sleeping hart, of the machine, and of the disk.
 const ALL: &[&[Section]] = &[
-    &waking::SECTIONS,
+    &sleeper::SECTIONS,
     <cut::Machine as Keep>::SECTIONS,
     &PARTITIONS_SECTIONS,
 ];

@@ -6,7 +6,6 @@ use poorwill_arch::{LastTrap, csr, hart_id, irqs_off};
 use poorwill_hart::emulation::OsTrap;
 
 use crate::cut;
-use crate::domain;
 use crate::domain::dma;
 use crate::entry::{self, TrapFrame};
 use crate::hart::{ThisHart, domain_state, exception, this_hart};
@@ -49,8 +48,7 @@ fn handle(frame: &mut TrapFrame, hart: ThisHart) {
     }
 }
 
-/// Ends the hart's domain, or resets a machine without domains: the OS trapped in its own trap
-/// handler and cannot continue.
+/// Ends the hart's domain: the OS trapped in its own trap handler and cannot continue.
 fn end_os(frame: &TrapFrame, hart: ThisHart) -> ! {
     let reason = format_args!(
         "the OS on hart {} trapped in its trap handler and cannot continue: cause {:#x} at {:#x}",
@@ -58,11 +56,7 @@ fn end_os(frame: &TrapFrame, hart: ThisHart) -> ! {
         csr::try_read::<{ csr::MTVAL2 }>().unwrap_or(0),
         frame.mepc,
     );
-    if domain::is_partitioned() {
-        domain_state::end(hart, reason)
-    }
-    say!("{reason}");
-    power::fatal()
+    domain_state::end(hart, reason)
 }
 
 /// Disables an interrupt without a handler in machine mode, on this hart.
@@ -92,11 +86,18 @@ extern "C" fn machine_fault(cause: u64, address: u64, value: u64) -> ! {
     panic!("fault in machine mode: cause {cause:#x} at {address:#x}, value {value:#x}")
 }
 
-/// The first hart that panicked, plus one.
-static PANICKED: AtomicU64 = AtomicU64::new(0);
+/// The panics so far.
+struct Panics {
+    /// The first hart that panicked, plus one.
+    first: AtomicU64,
+    /// The same hart has panicked a second time.
+    is_second: AtomicBool,
+}
 
-/// The same hart has panicked a second time.
-static PANICKED_TWICE: AtomicBool = AtomicBool::new(false);
+static PANICS: Panics = Panics {
+    first: AtomicU64::new(0),
+    is_second: AtomicBool::new(false),
+};
 
 /// Prints the panic's message and place, then resets or powers off. A second panic, for example
 /// because of a faulting console, prints nothing; after a third the hart halts. Other harts halt,
@@ -104,9 +105,12 @@ static PANICKED_TWICE: AtomicBool = AtomicBool::new(false);
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     let own = hart_id().wrapping_add(1);
-    match PANICKED.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed) {
+    match PANICS
+        .first
+        .compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed)
+    {
         Ok(_) => {}
-        Err(first) if first == own && !PANICKED_TWICE.swap(true, Ordering::Relaxed) => {
+        Err(first) if first == own && !PANICS.is_second.swap(true, Ordering::Relaxed) => {
             power::fatal()
         }
         Err(_) => entry::halt(),

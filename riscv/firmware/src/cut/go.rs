@@ -18,18 +18,19 @@ use zerocopy::IntoBytes;
 
 use super::devices::Devices;
 use super::record::{Part, Record, place_of, record};
-use super::shared::{self, HartStart, MACHINE};
+use super::shared::{self, MACHINE};
 use super::stop::{are_written_back, stop};
-use super::{STATE, context, key, sealed, status};
+use super::{STATE, key, sealed, status};
 use crate::domain::report;
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart, waking};
-use crate::kept::{Keep, Store};
 use crate::platform::bus::WakingDevices;
 use crate::platform::console::{print, say};
 use crate::platform::memory_controller::Controller;
 use crate::platform::platform;
 use crate::platform::power_fail::{self, PowerFail};
+use poorwill_state::part::{self, StoppedHart};
+use poorwill_state::{HartStart, Keep, Store};
 
 /// The memory controller, on a machine that can be cut.
 fn controller() -> Option<&'static Controller> {
@@ -190,7 +191,11 @@ impl GoMachine for Going {
 // Not inlined: a context is large.
 #[inline(never)]
 fn read_part(own: ThisHart, part: &Part) -> Result<HartContext, CutReason> {
-    context::read(own, part.pages(), part.bytes()?)
+    let hart = StoppedHart {
+        id: own.id(),
+        access: &own.access(),
+    };
+    part::read(hart, part.pages(), part.bytes()?)
 }
 
 /// Reads the part of the hart whose OS asked for the sleep.
@@ -380,7 +385,7 @@ fn restore(record: Record, own: ThisHart) -> TrapFrame {
     let context = context.as_ref().expect("the part was checked");
     context.restore(&own.access());
     let bytes = part.bytes().expect("the part was checked");
-    context::restore_banks(own, part.pages(), bytes).expect("the part was checked");
+    part::restore_banks(&own.access(), part.pages(), bytes).expect("the part was checked");
     let (execution, status) = execution_of(context).expect("the part was checked");
     // SAFETY: these are the OS's values, and machine mode uses neither register.
     unsafe {

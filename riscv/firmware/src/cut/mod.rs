@@ -6,7 +6,6 @@
 //! writes its own part of the record, and uses a stack of its own there. The first hart, which the
 //! line interrupts, coordinates.
 
-mod context;
 mod devices;
 pub(crate) mod disks;
 mod go;
@@ -36,7 +35,7 @@ pub(crate) use record::{BYTES, pages_needed, pages_with, take_memory};
 pub(crate) use request::request;
 pub(crate) use sealed::leave_sealed;
 pub(crate) use shared::{MACHINE, Machine, MachineState};
-pub(crate) use status::{arm_again, begin, has_line, is_armed};
+pub(crate) use status::{begin, has_line, is_armed};
 pub(crate) use stop::{enter_os, stop};
 
 /// The state of cuts that harts share.

@@ -4,7 +4,6 @@ use core::borrow::Borrow;
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::MAX_HARTS;
-use poorwill_hart::Task;
 use poorwill_image::{SealedMemory, StateSections};
 use poorwill_memory::{EntryPoint, MachineIdentity, Page, PhysRange};
 use poorwill_sleep::NotKept;
@@ -15,12 +14,12 @@ use super::record::record;
 use super::sealed;
 use crate::domain::report::{LogOfImage, OS, Os};
 use crate::hart::{self, Hart, ThisHart};
-use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 use crate::platform::bus::{BUS, Bus, KeptClock};
 use crate::platform::console::AmidLine;
 use crate::platform::generation_id::KeptId;
 use crate::platform::interrupts::KeptControllers;
 use crate::platform::platform;
+use poorwill_state::{HartStart, Keep, KeepValue, Saving, Section, Store, kept};
 
 kept! {
     /// The state of this machine, without its harts and PCI devices.
@@ -39,7 +38,7 @@ kept! {
     Image | Record => bus: Bus = &BUS;
 }
 
-pub(crate) static MACHINE: Machine = Machine::of(0);
+pub(crate) const MACHINE: Machine = Machine::of(0);
 
 /// The memory of the device tree. A loader writes it again at each power-on.
 ///
@@ -120,23 +119,6 @@ impl KeepValue for Sealed {
     }
 }
 
-/// The hart was stopped, and stays so.
-const STOPPED: u64 = 0;
-const GOES_ON: u64 = 1;
-const STARTS: u64 = 2;
-/// The hart asked for a sleep, and wakes at the wake vector.
-const WAKES: u64 = 3;
-
-/// A hart's next task.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct HartStart {
-    id: u64,
-    does: u64,
-    /// Zeros for a hart that continues, or stays stopped.
-    entry: EntryPoint,
-}
-
 /// The tasks of all harts, in the order of the list. Go gives them to the harts.
 pub(crate) struct Starts;
 
@@ -146,58 +128,22 @@ impl KeepValue for Starts {
 
     fn value(&self, saving: &Saving<'_>) -> Result<Option<impl Borrow<[HartStart]>>, NotKept> {
         let harts = hart::all().iter().enumerate();
-        let starts = harts.map(|(place, hart)| HartStart::of(place, hart, saving.vector));
+        let starts = harts.map(|(place, hart)| start_of(place, hart, saving.vector));
         Ok(Some(starts.collect::<ArrayVec<_, MAX_HARTS>>()))
     }
 
     fn fits(&self, starts: Option<&[HartStart]>) -> bool {
-        let ids = starts.into_iter().flatten().map(|start| start.id);
+        let ids = starts.into_iter().flatten().map(HartStart::id);
         ids.eq(hart::all().iter().map(Hart::id))
     }
 }
 
-impl HartStart {
-    fn of(place: usize, hart: &Hart, vector: Option<EntryPoint>) -> Self {
-        let part =
-            record().and_then(|record| record.line(Place::Part(Layout::hart(place))).read_part());
-        let is_running = part.is_some_and(|(_, part)| part.bytes != 0);
-        let pending = hart.pending_start();
-        let (does, entry) = match (is_running, vector, pending) {
-            (true, Some(vector), _) => (WAKES, Some(vector)),
-            (true, None, _) => (GOES_ON, None),
-            (false, _, Some(pending)) => (STARTS, Some(pending)),
-            (false, _, None) => (STOPPED, None),
-        };
-        HartStart {
-            id: hart.id(),
-            does,
-            entry: entry.unwrap_or_default(),
-        }
-    }
-
-    pub(super) fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// Returns whether the hart was running the OS.
-    pub(super) fn goes_on(&self) -> bool {
-        self.does == GOES_ON
-    }
-
-    /// Returns whether the hart asked for a sleep.
-    pub(super) fn wakes(&self) -> bool {
-        self.does == WAKES
-    }
-
-    /// The hart's task; `None` for a stopped hart.
-    pub(super) fn task(&self) -> Option<Task> {
-        match self.does {
-            GOES_ON => Some(Task::Go),
-            STARTS => Some(Task::Start(self.entry)),
-            WAKES => Some(Task::Wake(self.entry)),
-            _ => None,
-        }
-    }
+/// The task of the hart at a place of the list.
+fn start_of(place: usize, hart: &Hart, vector: Option<EntryPoint>) -> HartStart {
+    let part =
+        record().and_then(|record| record.line(Place::Part(Layout::hart(place))).read_part());
+    let is_running = part.is_some_and(|(_, part)| part.bytes != 0);
+    HartStart::new(hart.id(), is_running, vector, hart.pending_start())
 }
 
 /// Reads the part of the record, and checks that it fits this machine.

@@ -3,11 +3,12 @@
 use poorwill_hart::HartContext;
 use poorwill_sleep::VaultFault;
 use poorwill_sleep::cut::{CutReason, CutStatus, Layout};
+use poorwill_state::part;
 use thiserror::Error;
 
 use super::record::{self, Record, place_of};
-use super::{STATE, context, disks, key, stop};
-use crate::domain::report;
+use super::{STATE, disks, key, stop};
+use crate::domain::{self, report};
 use crate::hart::ThisHart;
 use crate::platform::bus::{self, BusObstacle};
 use crate::platform::console::say;
@@ -66,8 +67,7 @@ fn arm(armed: Armed) {
     STATE.armed.call_once(|| armed);
 }
 
-/// Arms the line again after a Go. Call this at a start with domains, too, where it says that the
-/// line is not armed.
+/// Arms the line again after a Go.
 pub(crate) fn arm_again() {
     let Some(armed) = decide(|| Ok(())) else {
         return;
@@ -97,8 +97,10 @@ pub(crate) fn begin(own: ThisHart) {
         say!("cut: nothing keeps the state of {name}");
     }
     say!("cut: {status}");
-    report::tell_cut_status(own.domain(), &status);
-    report::tell_log(own.domain());
+    for domain in domain::all() {
+        report::tell_cut_status(domain, &status);
+        report::tell_log(domain);
+    }
     arm(armed);
 }
 
@@ -117,7 +119,7 @@ fn tell_slow_disks(line: &PowerFail) -> usize {
 fn rehearse(record: Record, own: ThisHart) -> Result<(), CutReason> {
     HartContext::check_capture(&own.access()).map_err(|_| CutReason::HartState(own.id()))?;
     let part = record.part(Layout::hart(place_of(&own)));
-    context::check_room(own, part.pages().len())?;
+    part::check_room(&own.access(), part.pages().len())?;
     stop::write_shared(&mut record.part(Layout::SHARED), None, None)?;
     // SAFETY: no OS runs yet.
     unsafe { stop::write_tree(&mut record.part(Layout::TREE), own) }?;

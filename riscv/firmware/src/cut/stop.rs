@@ -3,7 +3,9 @@
 use core::cell::{Cell, OnceCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use poorwill_arch::csr;
 use poorwill_drivers::ShutDomains;
+use poorwill_hart::Execution;
 use poorwill_image::{StateWriter, Workers};
 use poorwill_keepers::Drivers;
 use poorwill_memory::EntryPoint;
@@ -15,13 +17,14 @@ use zerocopy::IntoBytes;
 use super::devices::Devices;
 use super::record::{Part, Record, place_of, record};
 use super::shared::{self, MACHINE};
-use super::{STATE, context, key, line, sealed};
+use super::{STATE, key, line, sealed};
 use crate::entry::{self, TrapFrame};
 use crate::hart::workers::StoppedHarts;
 use crate::hart::{self, Hart, ThisHart, domain_state, this_hart, waking};
-use crate::kept::{Keep, Saving, Store};
 use crate::platform::power::{self, PowerOff};
 use crate::platform::{platform, power_fail, virtio};
+use poorwill_state::part::{self, StoppedHart};
+use poorwill_state::{Keep, Saving, Store};
 
 /// Maximum wait of a request for the other harts' write-back of their caches.
 const PATIENCE_MS: u64 = 1000;
@@ -156,7 +159,7 @@ impl<'a> Stopping<'a> {
                 waking::capture(request.vector, &mut writer)?;
                 writer.finish()
             }
-            (None, Some(frame)) => context::write(self.own, frame, part.pages_mut())?,
+            (None, Some(frame)) => write_part(self.own, frame, &mut part)?,
             (None, None) => 0,
         };
         part.enter(sequence, bytes)
@@ -401,4 +404,21 @@ impl RequestMachine for Stopping<'_> {
             devices.resume(self.record.part(Layout::DEVICES).pages(), bytes);
         }
     }
+}
+
+/// Writes the part of a hart whose OS was stopped at `frame`. Returns its bytes.
+fn write_part(own: ThisHart, frame: &TrapFrame, part: &mut Part) -> Result<u64, CutReason> {
+    let stopped_at = Execution {
+        x: frame.x.map(|register| register as u64),
+        pc: frame.mepc as u64,
+        status: frame.mstatus as u64,
+        address_space: csr::read::<{ csr::SATP }>(),
+        cycles: csr::read::<{ csr::MCYCLE }>(),
+        instructions: csr::read::<{ csr::MINSTRET }>(),
+    };
+    let hart = StoppedHart {
+        id: own.id(),
+        access: &own.access(),
+    };
+    part::write(hart, stopped_at, part.pages_mut())
 }

@@ -75,18 +75,26 @@ struct Owned {
 
 static FENCES: Once<Mutex<Fences>> = Once::new();
 
-/// Time of the next look for faults, in ticks.
-static NEXT_LOOK: AtomicU64 = AtomicU64::new(0);
+/// The looks for faults.
+struct Looks {
+    /// Time of the next one, in ticks.
+    next: AtomicU64,
+    /// Refused accesses of each domain, and then of devices without one.
+    refused: [AtomicU32; MAX_DOMAINS + 1],
+    /// Looks that found an IOMMU without access to its queue.
+    failed: AtomicU32,
+}
+
+static LOOKS: Looks = Looks {
+    next: AtomicU64::new(0),
+    refused: [const { AtomicU32::new(0) }; MAX_DOMAINS + 1],
+    failed: AtomicU32::new(0),
+};
+
 /// Time between two looks.
 const LOOK_EVERY_MS: u64 = 100;
 /// Most records that one look takes.
 const RECORDS: usize = 16;
-
-/// Refused accesses of each domain, and then of devices without one.
-static REFUSED: [AtomicU32; MAX_DOMAINS + 1] = [const { AtomicU32::new(0) }; MAX_DOMAINS + 1];
-
-/// Looks that found an IOMMU without access to its queue.
-static FAILED: AtomicU32 = AtomicU32::new(0);
 
 /// Bytes for the IOMMUs' tables and queues.
 pub(crate) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
@@ -259,10 +267,11 @@ pub(crate) fn look_for_faults(caller: &LiveDomain) {
         return;
     };
     let time = &platform().time;
-    let (now, due) = (time.ticks(), NEXT_LOOK.load(Ordering::Relaxed));
+    let (now, due) = (time.ticks(), LOOKS.next.load(Ordering::Relaxed));
     let next = now.saturating_add(time.ticks_in(LOOK_EVERY_MS * 1_000_000));
     if now < due
-        || NEXT_LOOK
+        || LOOKS
+            .next
             .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
             .is_err()
     {
@@ -292,7 +301,7 @@ pub(crate) fn look_for_faults(caller: &LiveDomain) {
             "refused DMA: records were lost, as the IOMMU's queue was full; number {count}"
         ));
     }
-    if has_failed && count_one(&FAILED).is_power_of_two() {
+    if has_failed && count_one(&LOOKS.failed).is_power_of_two() {
         caller.say(format_args!(
             "refused DMA: records were lost, as the IOMMU could not write them"
         ));
@@ -310,7 +319,7 @@ fn count_one(counter: &AtomicU32) -> u32 {
 /// Reports the first refused access of a domain, the second, the fourth, and so on, among the lines
 /// that the caller causes.
 fn report(caller: &LiveDomain, owner: Option<usize>, fault: &Fault) {
-    let count = count_one(&REFUSED[owner.unwrap_or(MAX_DOMAINS)]);
+    let count = count_one(&LOOKS.refused[owner.unwrap_or(MAX_DOMAINS)]);
     if !count.is_power_of_two() {
         return;
     }

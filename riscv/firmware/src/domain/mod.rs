@@ -16,11 +16,12 @@ use arrayvec::ArrayVec;
 use poorwill_devicetree::{DomainNode, MAX_DOMAINS, Machine, NextMode, NodeName, Uart, tree_place};
 use poorwill_domain::pmp::{PHYSICAL_ADDRESS_BITS, PmpPlan};
 use poorwill_domain::{
-    Domain, DomainCell, DomainError, HartSet, HartSetError, LoadedStage, NextStage, Rights,
-    StageTree, TREE_GROWTH,
+    Domain, DomainError, HartSet, HartSetError, LoadedStage, NextStage, Rights, StageTree,
+    TREE_GROWTH,
 };
 use poorwill_log::{LineBudget, Log};
 use poorwill_memory::{MemoryMap, PhysRange};
+use poorwill_sleep::{DomainCell, DomainSet, Member};
 use spin::{Mutex, Once};
 use thiserror::Error;
 
@@ -32,12 +33,12 @@ use text::Waiting;
 pub(crate) struct LiveDomain {
     /// Its place in the order in which domains wake.
     pub(crate) index: usize,
-    /// Empty without domains in the device tree.
+    /// Empty if it is the machine's only domain.
     pub(crate) name: NodeName,
     domain: Domain,
     pub(crate) state: DomainCell,
-    /// ID of the hart on which its next stage starts, in a partition.
-    pub(crate) boot_hart: u64,
+    /// ID of the hart on which its next stage starts; `None`: the previous stage chooses.
+    pub(crate) boot_hart: Option<u64>,
     /// It has the console's UART.
     pub(crate) has_console: bool,
     /// Its harts take external interrupts.
@@ -48,8 +49,8 @@ pub(crate) struct LiveDomain {
     text: Mutex<Waiting>,
     /// A part of the text is not printed yet.
     has_text: AtomicBool,
-    /// The firmware's lines that the domain may cause.
-    budget: Mutex<LineBudget>,
+    /// The firmware's lines that the domain may cause; `None`: any number.
+    budget: Option<Mutex<LineBudget>>,
     /// Room for a copy of the machine's log, from which the domain's text is made.
     pub(crate) log_copy: Mutex<Log>,
     /// The fences that its harts request of each other.
@@ -71,7 +72,7 @@ impl LiveDomain {
             state: DomainCell::new(),
             text: Mutex::new(Waiting::new()),
             has_text: AtomicBool::new(false),
-            budget: Mutex::new(LineBudget::new()),
+            budget: traits.has_budget.then(|| Mutex::new(LineBudget::new())),
             log_copy: Mutex::new(Log::new()),
             fences: Fences::new(),
             plan: Once::new(),
@@ -82,7 +83,8 @@ impl LiveDomain {
 /// Properties of a domain beside its resources.
 struct Traits {
     name: NodeName,
-    boot_hart: u64,
+    boot_hart: Option<u64>,
+    has_budget: bool,
     has_console: bool,
     takes_interrupts: bool,
     next_mode: NextMode,
@@ -115,6 +117,12 @@ impl LiveDomain {
     /// If the domain is neither starting nor waking.
     pub(crate) fn run(&self) {
         (self.state.run()).expect("a domain starts once, and after each sleep");
+    }
+}
+
+impl Member for LiveDomain {
+    fn cell(&self) -> &DomainCell {
+        &self.state
     }
 }
 
@@ -211,8 +219,9 @@ pub(super) fn start(
         rights: Rights::ALL,
     };
     let traits = |node: Option<&DomainNode>| Traits {
-        name: node.map_or_else(NodeName::new, |node| node.name),
-        boot_hart: node.map_or(0, |node| node.boot_hart),
+        name: NodeName::new(),
+        boot_hart: None,
+        has_budget: false,
         has_console: true,
         takes_interrupts: true,
         next_mode: node.map_or_else(NextMode::default, |node| node.next_mode),
@@ -270,27 +279,29 @@ pub(super) fn add(added: AddedDomain<'_>) {
     let has_uart = |uart: Uart| registers.any(|range| range.contains(uart.base));
     let traits = Traits {
         name: node.name,
-        boot_hart: node.boot_hart,
+        boot_hart: Some(node.boot_hart),
+        has_budget: true,
         has_console: added.console.is_some_and(has_uart),
         takes_interrupts: added.takes_interrupts,
         next_mode: node.next_mode,
     };
-    IS_PARTITIONED.store(true, Ordering::Relaxed);
     push(|index| LiveDomain::new(index, domain, traits));
 }
 
-static IS_PARTITIONED: AtomicBool = AtomicBool::new(false);
-
-/// Returns whether the machine has domains that are fenced from each other.
-pub(crate) fn is_partitioned() -> bool {
-    IS_PARTITIONED.load(Ordering::Relaxed)
+fn filled() -> &'static [LiveDomain] {
+    let count = COUNT.load(Ordering::Acquire);
+    // SAFETY: these places are filled, and no code writes to them.
+    unsafe { core::slice::from_raw_parts(first_place(), count) }
 }
 
 /// All domains; none before the platform is set up.
 pub(crate) fn all() -> impl Iterator<Item = &'static LiveDomain> + Clone {
-    let count = COUNT.load(Ordering::Acquire);
-    // SAFETY: these places are filled, and no code writes to them.
-    unsafe { core::slice::from_raw_parts(first_place(), count) }.iter()
+    filled().iter()
+}
+
+/// The machine's domains, as those that sleep and wake.
+pub(crate) fn set() -> DomainSet<'static, LiveDomain> {
+    DomainSet::new(filled())
 }
 
 /// The domain of the hart with this ID; `None`: the hart stays in machine mode.

@@ -15,23 +15,35 @@ use poorwill_sleep::{NotKept, Report, ReportText, Startup};
 use spin::Mutex;
 
 use crate::domain::{LiveDomain, pmp};
-use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 use crate::platform::console::{self, say};
+use poorwill_state::{Keep, KeepValue, Saving, Section, Store, kept};
 
 kept! {
     /// The values in the device tree of a domain's OS.
     struct Os of domain, OsState;
     // An image has the log's address in the section with the log's text.
-    Record => log: Told<ToldLog> = &LOG[domain as usize];
-    Image | Record => boot: Told<Report> = &BOOT[domain as usize];
-    Image | Record => cut: Told<ToldStatus> = &CUT[domain as usize];
+    Record => log: Told<ToldLog> = &TOLD[domain as usize].log;
+    Image | Record => boot: Told<Report> = &TOLD[domain as usize].boot;
+    Image | Record => cut: Told<ToldStatus> = &TOLD[domain as usize].cut;
 }
 
-pub(crate) static OS: Os = Os::of(0);
+pub(crate) const OS: Os = Os::of(0);
 
-static LOG: [Told<ToldLog>; MAX_DOMAINS] = [const { Told::nothing() }; MAX_DOMAINS];
-static BOOT: [Told<Report>; MAX_DOMAINS] = [const { Told::nothing() }; MAX_DOMAINS];
-static CUT: [Told<ToldStatus>; MAX_DOMAINS] = [const { Told::nothing() }; MAX_DOMAINS];
+/// The values in the device tree of an OS.
+struct ToldValues {
+    log: Told<ToldLog>,
+    boot: Told<Report>,
+    cut: Told<ToldStatus>,
+}
+
+/// The values of each domain's OS.
+static TOLD: [ToldValues; MAX_DOMAINS] = [const {
+    ToldValues {
+        log: Told::nothing(),
+        boot: Told::nothing(),
+        cut: Told::nothing(),
+    }
+}; MAX_DOMAINS];
 
 /// A value in the OS's device tree: its address, and the last text that the firmware wrote there.
 pub(crate) struct Told<T>(Mutex<Option<T>>);
@@ -80,8 +92,8 @@ impl Keep for LogOfImage {
 
     /// Writes the log. Without room for it the image has no log, and the sleep continues.
     fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        let [log, ..] = &LOG;
-        let Some(told) = log.get() else {
+        let [of_os, ..] = &TOLD;
+        let Some(told) = of_os.log.get() else {
             return Ok(());
         };
         let ((text, version), (place, place_version)) = (Log::SECTION, ToldLog::SECTION);
@@ -107,7 +119,7 @@ impl Keep for LogOfImage {
     fn put_back(&self, _: Store, state: &Self::State<'_>) {
         if let Some((log, told)) = state {
             console::with_log(|own| own.prepend(log.text()));
-            LOG[0].set(Some(**told));
+            TOLD[0].log.set(Some(**told));
         }
     }
 }
@@ -119,15 +131,16 @@ pub(crate) fn remember(
     log: Option<ToldLog>,
     cut: Option<ToldStatus>,
 ) {
-    BOOT[domain.index].set(Some(boot));
-    LOG[domain.index].set(log);
-    CUT[domain.index].set(cut);
+    let told = &TOLD[domain.index];
+    told.boot.set(Some(boot));
+    told.log.set(log);
+    told.cut.set(cut);
 }
 
 /// Writes the cut status into the OS's device tree, if it has that value and has not moved. Call
 /// this while no hart runs the OS.
 pub(crate) fn tell_cut_status(domain: &LiveDomain, status: &impl Display) {
-    let cut = &CUT[domain.index];
+    let cut = &TOLD[domain.index].cut;
     cut.set(cut.get().and_then(|told| {
         let place = os_memory::<ReportText>(domain, told.address())?;
         // SAFETY: OS memory, while no OS runs; bytes need no alignment.
@@ -142,7 +155,7 @@ pub(crate) fn tell_cut_status(domain: &LiveDomain, status: &impl Display) {
 /// Writes the current log into the OS's device tree, if it has that value and has not moved. Call
 /// this while no hart runs the OS.
 pub(crate) fn tell_log(domain: &LiveDomain) {
-    let log = &LOG[domain.index];
+    let log = &TOLD[domain.index].log;
     log.set(log.get().and_then(|told| {
         let place = os_memory::<LogText>(domain, told.address)?;
         // SAFETY: OS memory, while no OS runs; bytes need no alignment.
@@ -168,7 +181,7 @@ fn os_memory<T>(domain: &LiveDomain, address: u64) -> Option<*mut T> {
 ///
 /// The domain's memory must be restored, and no hart may run its OS yet.
 pub(crate) fn tell(domain: &LiveDomain, startup: &Startup<'_>) -> bool {
-    let boot = &BOOT[domain.index];
+    let boot = &TOLD[domain.index].boot;
     let new = (boot.get()).and_then(|told| replace(domain, &told, startup));
     boot.set(new);
     new.is_some()

@@ -4,9 +4,10 @@ use core::fmt;
 use core::sync::atomic::Ordering;
 
 use poorwill_drivers::uart::Printed;
-use poorwill_log::Lines;
+use poorwill_log::{LineBudget, Lines};
+use spin::Mutex;
 
-use super::{LiveDomain, is_partitioned};
+use super::LiveDomain;
 use crate::platform::{self, console};
 
 /// Attempts without a printed byte after which a hart leaves text waiting. At 115,200 baud a byte
@@ -50,10 +51,8 @@ impl LiveDomain {
 
     /// As [`say`](Self::say), a line about the domain `about`, which alone reads it in the log.
     pub(crate) fn say_about(&self, about: &str, line: fmt::Arguments<'_>) {
-        if !is_partitioned() {
-            return console::line(line);
-        }
-        let Some(left_out) = self.budget.lock().ask(platform::milliseconds()) else {
+        let ask = |budget: &Mutex<LineBudget>| budget.lock().ask(platform::milliseconds());
+        let Some(left_out) = self.budget.as_ref().map_or(Some(0), ask) else {
             return;
         };
         if left_out > 0 {

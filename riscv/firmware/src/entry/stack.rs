@@ -33,23 +33,31 @@ unsafe impl<const BYTES: usize> Sync for Stack<BYTES> {}
 pub(super) static DEEP_STACK: Stack<DEEP_STACK_BYTES> =
     Stack(UnsafeCell::new([0; DEEP_STACK_BYTES]));
 
-fn deep_lock() -> &'static StackLock {
-    static LOCK: Once<StackLock> = Once::new();
-    LOCK.call_once(StackLock::new)
+/// The use of the deep stack.
+struct DeepUse {
+    lock: Once<StackLock>,
+    /// The stack is cleared after use.
+    leaves_nothing: AtomicBool,
 }
 
-/// The deep stack is cleared after use.
-static LEAVES_NOTHING: AtomicBool = AtomicBool::new(false);
+static DEEP_USE: DeepUse = DeepUse {
+    lock: Once::new(),
+    leaves_nothing: AtomicBool::new(false),
+};
+
+fn deep_lock() -> &'static StackLock {
+    DEEP_USE.lock.call_once(StackLock::new)
+}
 
 /// Enables the clearing of the deep stack after use, for machines with a vault whose memory
 /// outlives the power.
 pub(crate) fn leave_nothing() {
-    LEAVES_NOTHING.store(true, Ordering::Relaxed);
+    DEEP_USE.leaves_nothing.store(true, Ordering::Relaxed);
 }
 
 /// Returns whether memory must not keep parts of a vault's key.
 pub(crate) fn leaves_nothing() -> bool {
-    LEAVES_NOTHING.load(Ordering::Relaxed)
+    DEEP_USE.leaves_nothing.load(Ordering::Relaxed)
 }
 
 /// Registers the calling hart, which boots the machine, as owner of the deep stack. entry.S has put

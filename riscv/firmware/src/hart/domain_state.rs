@@ -2,13 +2,14 @@
 
 use core::fmt::Display;
 
-use poorwill_domain::{DomainState, WrongDomainState};
 use poorwill_hart::HsmState;
+use poorwill_sleep::{DomainState, Remaining, WrongDomainState};
 use thiserror::Error;
 
 use crate::domain::{self, LiveDomain, dma};
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
+use crate::platform::power;
 
 /// Proof that no hart runs the domain's OS or is about to. It allows the use of the domain's
 /// memory.
@@ -102,7 +103,7 @@ impl<'d> DomainStopped<'d> {
         }
     }
 
-    /// Ends the sleep that the calling hart's domain alone has begun.
+    /// Ends the stop of a machine's only domain.
     pub(crate) fn unpark(self) {
         let unparked = self.0.state.unpark();
         unparked.expect("a lone domain stays parked");
@@ -125,26 +126,36 @@ pub(crate) fn harts(domain: &LiveDomain) -> impl Iterator<Item = &'static Hart> 
 }
 
 /// Ends the calling hart's domain: its OS cannot continue, or asks for a reset that it has no right
-/// to. Each of its harts leaves the OS at its next trap. The other domains go on.
+/// to. Each of its harts leaves the OS at its next trap. The other domains go on; without any, the
+/// machine is reset.
 pub(crate) fn end(own: ThisHart, reason: impl Display) -> ! {
-    let domain = own.domain();
-    // Another hart may have ended it already.
-    if domain.state.end().is_ok() {
-        say!("domain {} ends: {reason}", domain.name);
-        harts(domain).for_each(Hart::ring);
-        dma::close(domain);
-    }
+    close(own.domain(), reason);
     leave(own)
 }
 
+/// Ends the domain, unless another hart has.
+fn close(domain: &LiveDomain, reason: impl Display) {
+    let Ok(remaining) = domain::set().end(domain) else {
+        return;
+    };
+    match domain.name.is_empty() {
+        true => say!("{reason}"),
+        false => say!("domain {} ends: {reason}", domain.name),
+    }
+    match remaining {
+        Remaining::Others => {
+            harts(domain).for_each(Hart::ring);
+            dma::close(domain);
+        }
+        Remaining::None => power::fatal(),
+    }
+}
+
 /// Ends the calling hart's domain if this hart, which stops, is its last one: no hart could start
-/// another. Beside other domains it would keep the machine awake. A lone OS ends by SRST alone.
+/// another, and the domain would keep the machine awake.
 pub(crate) fn end_if_last(own: ThisHart) {
     let domain = own.domain();
     let others_stop = || harts(domain).all(|hart| !hart.state().may_call());
-    if !domain::is_partitioned() {
-        return;
-    }
     // Another hart that stops may look at the same time.
     while let Err(WrongDomainState(state)) = domain.state.begin_park() {
         if state != DomainState::Parking || !others_stop() {
@@ -156,10 +167,7 @@ pub(crate) fn end_if_last(own: ThisHart) {
         // A hart that has ended the domain leaves its OS.
         return domain.state.stay_running().unwrap_or_default();
     }
-    if domain.state.end().is_ok() {
-        say!("domain {} ends: all its harts have stopped", domain.name);
-        dma::close(domain);
-    }
+    close(domain, "all harts of the OS have stopped");
 }
 
 /// Keeps the calling hart in machine mode if its domain has ended.

@@ -26,19 +26,26 @@ pub(crate) fn all_memory(_: &NoneStarted) -> OsMemory {
     unsafe { OsMemory::new(platform().memory.clone()) }
 }
 
-/// The work memory of a sleep or a wake; there is only one at a time.
-static WORK: Once<Mutex<Work<'static>>> = Once::new();
+/// The memory of a sleep or a wake; there is only one at a time.
+struct Lent {
+    work: Mutex<Work<'static>>,
+    /// The queues of the running controller.
+    queues: Mutex<&'static mut QueueMemory>,
+}
 
-/// The queues of the running controller; there is only one at a time.
-static QUEUES: Once<Mutex<&'static mut QueueMemory>> = Once::new();
+static LENT: Once<Lent> = Once::new();
+
+fn lent() -> &'static Lent {
+    LENT.get().expect("the start sets the work memory")
+}
 
 /// The work memory of a sleep, a wake or a decryption in place.
 pub(crate) fn work() -> MutexGuard<'static, Work<'static>> {
-    WORK.get().expect("the start sets the work memory").lock()
+    lent().work.lock()
 }
 
 pub(crate) fn queues() -> MutexGuard<'static, &'static mut QueueMemory> {
-    QUEUES.get().expect("the start sets the work memory").lock()
+    lent().queues.lock()
 }
 
 /// Pages of work memory on a machine with `os_pages` pages of OS memory.
@@ -52,8 +59,10 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
     let (queues, rest) =
         QueueMemory::take(pages).expect("the work memory has pages for a controller's queues");
     let work = Work::take(rest).expect("the work memory has two more pages");
-    QUEUES.call_once(|| Mutex::new(queues));
-    WORK.call_once(|| Mutex::new(work));
+    LENT.call_once(|| Lent {
+        work: Mutex::new(work),
+        queues: Mutex::new(queues),
+    });
 }
 
 /// Decrypts in place the memory that a save left sealed when the power failed. The work memory must

@@ -1,7 +1,6 @@
 //! The harts of the machine: each with its description in the device tree, its HSM state, its
 //! mailbox, its timer and its stack.
 
-pub(crate) mod banks;
 pub(crate) mod domain_state;
 pub(crate) mod exception;
 pub(crate) mod memory;

@@ -28,11 +28,20 @@ type Job<'a> = &'a (dyn Fn() + Sync);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoppedHarts;
 
-static JOB: Mutex<Option<Job<'static>>> = Mutex::new(None);
+/// The work in progress.
+#[derive(Default)]
+struct Work {
+    gate: JobGate,
+    job: Mutex<Option<Job<'static>>>,
+}
+
+fn current() -> &'static Work {
+    static WORK: Once<Work> = Once::new();
+    WORK.call_once(Work::default)
+}
 
 fn gate() -> &'static JobGate {
-    static GATE: Once<JobGate> = Once::new();
-    GATE.call_once(JobGate::new)
+    &current().gate
 }
 
 impl poorwill_image::Workers for StoppedHarts {
@@ -43,13 +52,13 @@ impl poorwill_image::Workers for StoppedHarts {
         // SAFETY: only harts inside the gate use the reference; this call returns only after the
         // gate is closed and the last worker has left.
         let lent = unsafe { core::mem::transmute::<Job<'_>, Job<'static>>(work) };
-        *JOB.lock() = Some(lent);
+        *current().job.lock() = Some(lent);
         gate().open().expect("one hart coordinates a job");
         self.call();
         coordinate();
         gate().close();
         wait_for_all();
-        *JOB.lock() = None;
+        *current().job.lock() = None;
     }
 
     fn go_on(&self) -> Result<(), PowerFails> {
@@ -108,7 +117,7 @@ pub(crate) fn work(worker: &mut Worker) -> bool {
     let Some(inside) = worker.enter(gate()) else {
         return false;
     };
-    let job = *JOB.lock();
+    let job = *current().job.lock();
     if let Some(job) = job {
         // SAFETY: a job holds nothing that the OS's timer needs.
         unsafe { interruptible(0, job) };

@@ -22,7 +22,7 @@ use thiserror::Error;
 use super::console::{self, say};
 use super::wait_clock::WaitClock;
 use super::{platform, virtio};
-use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
+use poorwill_state::{Keep, KeepValue, Saving, Section, Store, kept};
 
 /// Maximum number of banks of flash, the same as in the device tree.
 const MAX_BANKS: usize = 4;
@@ -226,7 +226,7 @@ kept! {
     Record => virtio: VirtioPlaces = &VirtioPlaces;
 }
 
-pub(crate) static BUS: Bus = Bus::of(0);
+pub(crate) const BUS: Bus = Bus::of(0);
 
 /// Owner and version of the sections of UARTs.
 const UART: Section = (u32::from_le_bytes(*b"UART"), 1);

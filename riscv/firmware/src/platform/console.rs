@@ -11,7 +11,7 @@ use poorwill_sleep::NotKept;
 use spin::Mutex;
 
 use super::power_fail;
-use crate::kept::{KeepValue, Saving, Section};
+use poorwill_state::{KeepValue, Saving, Section};
 
 /// The console of the machine. Output is dropped until it is set.
 static CONSOLE: Mutex<Option<Uart<Mmio>>> = Mutex::new(None);

@@ -9,7 +9,7 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_sleep::NotKept;
 
 use super::{entropy, platform};
-use crate::kept::{KeepValue, Saving, Section};
+use poorwill_state::{KeepValue, Saving, Section};
 
 type Bytes = [u8; 16];
 

@@ -13,7 +13,7 @@ use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_sleep::NotKept;
 
 use super::platform;
-use crate::kept::{Keep, Saving, Section, Store};
+use poorwill_state::{Keep, Saving, Section, Store};
 
 /// Words of a controller's state on the stack at a time.
 const PIECE_WORDS: usize = 32;

@@ -17,8 +17,6 @@ pub(crate) mod vault;
 pub(crate) mod virtio;
 pub(crate) mod wait_clock;
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{MAX_IOMMUS, MAX_PCI_HOSTS, Machine};
@@ -44,9 +42,13 @@ pub(crate) struct Platform {
     /// The vault's part of flash: a bank, or a partition of one.
     pub(crate) vault: Option<PhysRange>,
     pub(crate) mediated: &'static mediated::Mediated,
+    /// All disks are the domains', so the machine cannot be saved.
+    pub(crate) only_retains: bool,
     /// The real-time clock's page, if its time is mediated.
     pub(crate) clock_page: Option<PhysRange>,
     pub(crate) time: Time,
+    /// `time` when the machine's start began.
+    pub(crate) began: u64,
     pub(crate) interrupts: interrupts::Interrupts,
     /// The OS's generation ID, if the machine supports it.
     pub(crate) generation_id: Option<generation_id::GenerationId>,
@@ -63,7 +65,6 @@ static PLATFORM: Once<Platform> = Once::new();
 
 /// Sets the platform, when the machine starts.
 pub(crate) fn set_platform(platform: Platform) -> &'static Platform {
-    BEGAN.store(platform.time.ticks(), Ordering::Relaxed);
     PLATFORM.call_once(|| platform)
 }
 
@@ -84,14 +85,10 @@ pub(crate) fn milliseconds() -> u64 {
     time.map_or(0, |time| time.milliseconds_in(time.ticks()))
 }
 
-/// `time` when the machine's start began.
-static BEGAN: AtomicU64 = AtomicU64::new(0);
-
 /// Milliseconds since the machine's start, or since the wake of its image; 0 before [`start`].
 fn uptime_ms() -> u64 {
-    let began = BEGAN.load(Ordering::Relaxed);
-    let time = PLATFORM.get().map(|platform| &platform.time);
-    time.map_or(0, |time| time.milliseconds_since(began))
+    let since = |platform: &Platform| platform.time.milliseconds_since(platform.began);
+    PLATFORM.get().map_or(0, since)
 }
 
 unsafe extern "C" {

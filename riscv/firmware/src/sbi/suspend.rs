@@ -9,13 +9,9 @@ use sbi_spec::susp::SUSPEND;
 use super::console::print_waiting;
 use super::{Call, Caller};
 use crate::cut;
-use crate::domain;
-use crate::domain::report;
-use crate::entry::stack;
 use crate::hart::domain_state::DomainStopped;
-use crate::platform::console::say;
 use crate::platform::power_fail;
-use crate::sleep;
+use crate::sleep::{self, Depth, Refused};
 
 /// `SUSPEND_TO_RAM`, the only standard sleep type.
 const SUSPEND_TO_RAM: u32 = 0;
@@ -50,53 +46,34 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
             return super::refusal(error);
         }
     };
-    let slept = match (domain::is_partitioned(), domain.ask(Request::SystemSuspend)) {
-        (false, Ok(())) => sleep_alone(caller, EntryPoint { address, argument }),
-        (true, Ok(())) => sleep_as_master(caller),
-        (_, Err(_)) => park(caller),
-    };
-    match slept {
+    let vector = EntryPoint { address, argument };
+    match sleep(caller, vector) {
         Ok(()) => {
             print_waiting(hart, caller.time);
             // SAFETY: the address was checked, and this hart's call chain ends here.
-            unsafe { cut::enter_os(hart, EntryPoint { address, argument }) }
+            unsafe { cut::enter_os(hart, vector) }
         }
         Err(answer) => answer,
     }
 }
 
-/// Puts a machine without domains to sleep. Returns after a wake without a power-off.
-fn sleep_alone(caller: Caller, vector: EntryPoint) -> Result<(), SbiRet> {
-    let stopped = stop_domain(caller)?;
-    let slept = stack::deep(|| sleep::sleep(vector, &stopped));
-    stopped.unpark();
-    slept.map_err(|error| {
-        say!("sleep refused: {error}");
-        // If the power fails, memory may be sealed, and time is short.
-        if !power_fail::noticed() {
-            report::tell_log(caller.domain);
-        }
-        SbiRet::failed()
-    })
-}
-
-/// Puts a machine with domains to sleep. The master may ask in each of its periods, so a refusal
-/// comes at once.
-fn sleep_as_master(caller: Caller) -> Result<(), SbiRet> {
-    let refused = |refused: sleep::Refused| {
+/// Puts the machine to sleep, or the domain alone if it has no right to that. The master may ask in
+/// each of its periods: a refusal for another domain comes without a wait.
+fn sleep(caller: Caller, vector: EntryPoint) -> Result<(), SbiRet> {
+    let refused = |refused: Refused| {
         refused.say_to(caller.domain);
-        SbiRet::denied()
+        match refused {
+            Refused::KeptAwake(_) => SbiRet::denied(),
+            Refused::NoSleep(_) => SbiRet::failed(),
+        }
     };
-    sleep::may_sleep(caller.domain).map_err(refused)?;
+    let depth = match caller.domain.ask(Request::SystemSuspend) {
+        Ok(()) => Depth::Machine,
+        Err(_) => Depth::Domain,
+    };
+    sleep::may_sleep(caller.domain, depth).map_err(refused)?;
     let stopped = stop_domain(caller)?;
-    sleep::sleep_all(caller.hart, stopped).map_err(refused)
-}
-
-/// Parks the domain of a caller without the right to put the machine to sleep.
-fn park(caller: Caller) -> Result<(), SbiRet> {
-    let stopped = stop_domain(caller)?;
-    sleep::park(caller.hart, &stopped);
-    Ok(())
+    sleep::sleep(caller.hart, vector, stopped, depth).map_err(refused)
 }
 
 /// Waits until the domain's other harts are stopped, for at most [`STOP_PATIENCE_MS`], and parks the

@@ -1,91 +1,169 @@
-//! Sleeps of a machine with domains. Each domain parks; when all others are parked or ended, the
-//! master puts the machine to sleep. After the wake event the domains wake in their order: each
-//! wakes the next one just before it continues.
+//! The sleep of a domain, alone or with the machine. A lone OS is a set of one domain, and its own
+//! master.
 
-use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::MAX_DOMAINS;
-use poorwill_domain::DomainState;
 use poorwill_hart::HsmState;
-use poorwill_sleep::park::{Depth, Parked};
-use poorwill_sleep::retain::{End, Source};
-use poorwill_sleep::{Event, Startup, park as sleep_of_domain, retain};
+use poorwill_memory::EntryPoint;
+use poorwill_sleep::park::{Parked, park};
+use poorwill_sleep::{DomainCell, DomainState, Event, NoSleep, RamWake, Startup};
 use spin::Mutex;
+use thiserror::Error;
 
 use super::retain::Resting;
 use crate::domain::{self, LiveDomain, report};
+use crate::entry::stack;
 use crate::hart::domain_state::{self, DomainStopped};
 use crate::hart::{Hart, ThisHart};
 use crate::platform::console::{self, say};
-use crate::platform::platform;
+use crate::platform::{platform, power_fail};
 
-/// The machine's last wake.
-#[derive(Debug)]
-struct Wake {
-    source: Source,
-    slept_ms: u64,
-    /// Time of the wake event, in ticks.
-    began: u64,
-    /// Each domain that has woken, and the time when it did.
-    woken: ArrayVec<(&'static LiveDomain, u64), MAX_DOMAINS>,
+/// What a domain's OS asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Its own sleep.
+    Domain,
+    /// The machine's.
+    Machine,
 }
 
-static WAKE: Mutex<Option<Wake>> = Mutex::new(None);
-
-/// A domain that keeps the machine awake.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused(&'static LiveDomain);
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "domain {} is not parked", self.0.name)
-    }
+/// Why the machine does not sleep.
+#[derive(Clone, Copy, Debug, Error)]
+pub(crate) enum Refused {
+    /// Another domain keeps it awake.
+    #[error("domain {} is not parked", .0.name)]
+    KeptAwake(&'static LiveDomain),
+    /// It could not be saved.
+    #[error(transparent)]
+    NoSleep(#[from] NoSleep),
 }
 
 impl Refused {
-    /// Reports the refusal on the console, unless it was the last answer, too: the master may ask
-    /// in each of its periods.
-    pub(crate) fn say_to(self, master: &LiveDomain) {
-        if REFUSED_FOR.swap(self.0.index, Ordering::Relaxed) != self.0.index {
-            master.say(format_args!("sleep refused: {self}"));
+    /// Reports the refusal to the console and to the master's OS.
+    pub(crate) fn say_to(&self, master: &LiveDomain) {
+        match self {
+            Refused::KeptAwake(awake) => {
+                // The master may ask in each of its periods: the same answer is said once.
+                if SLEEPS.refused_for.swap(awake.index, Ordering::Relaxed) != awake.index {
+                    master.say(format_args!("sleep refused: {self}"));
+                }
+            }
+            Refused::NoSleep(_) => {
+                say!("sleep refused: {self}");
+                // If the power fails, memory may be sealed, and time is short.
+                if !power_fail::noticed() {
+                    report::tell_log(master);
+                }
+            }
         }
     }
 }
 
-/// Index of the domain for which the machine's sleep was refused last; [`NO_DOMAIN`] after a sleep.
-static REFUSED_FOR: AtomicUsize = AtomicUsize::new(NO_DOMAIN);
+/// The machine's sleeps.
+struct Sleeps {
+    /// The last wake from powered RAM, until all domains have woken.
+    wake: Mutex<Option<Wake>>,
+    /// Index of the domain for which the machine's sleep was refused last; [`NO_DOMAIN`] after a
+    /// sleep.
+    refused_for: AtomicUsize,
+}
+
+static SLEEPS: Sleeps = Sleeps {
+    wake: Mutex::new(None),
+    refused_for: AtomicUsize::new(NO_DOMAIN),
+};
 
 const NO_DOMAIN: usize = usize::MAX;
+
+/// A wake of the machine from powered RAM.
+#[derive(Debug)]
+struct Wake {
+    event: RamWake,
+    /// Each domain that has woken, and the time when it did.
+    woken: ArrayVec<(&'static LiveDomain, u64), MAX_DOMAINS>,
+}
 
 /// Looks for a domain that would keep the machine awake, without a wait.
 ///
 /// # Errors
 ///
-/// [`Refused`].
-pub(crate) fn may_sleep(master: &LiveDomain) -> Result<(), Refused> {
-    let is_ready = |domain: &&LiveDomain| match domain.state.state() {
-        DomainState::Parked | DomainState::Ended => true,
-        DomainState::Running | DomainState::Parking | DomainState::Asleep | DomainState::Waking => {
-            core::ptr::eq(*domain, master)
-        }
-    };
-    match domain::all().find(|domain| !is_ready(domain)) {
-        Some(domain) => Err(Refused(domain)),
-        None => Ok(()),
+/// [`Refused::KeptAwake`].
+pub(crate) fn may_sleep(domain: &LiveDomain, depth: Depth) -> Result<(), Refused> {
+    match depth {
+        Depth::Domain => Ok(()),
+        Depth::Machine => domain::set()
+            .keeps_awake(domain)
+            .map_or(Ok(()), |awake| Err(Refused::KeptAwake(awake))),
     }
 }
 
-/// Sleeps alone, until a wake event of the domain's own, or with the machine if the master puts
-/// that to sleep.
-pub(crate) fn park(hart: ThisHart, stopped: &DomainStopped<'static>) {
+/// Lets the calling hart's domain sleep. The OS continues at `vector` after this, unless the machine
+/// was switched off.
+///
+/// # Errors
+///
+/// [`Refused`]: the machine does not sleep.
+pub(crate) fn sleep(
+    hart: ThisHart,
+    vector: EntryPoint,
+    stopped: DomainStopped<'static>,
+    depth: Depth,
+) -> Result<(), Refused> {
     let domain = stopped.domain();
+    match depth {
+        Depth::Machine => {
+            let slept = sleep_with_all(vector, &stopped);
+            // Without its own end the sleep is one with the machine, by another master.
+            if let Err(refused) = slept
+                && domain.state.unpark().is_ok()
+            {
+                return Err(refused);
+            }
+        }
+        Depth::Domain => {
+            domain.say(format_args!("{}", Event::Parks(&domain.name)));
+            domain.print_all();
+        }
+    }
+    rest(hart, domain);
+    Ok(())
+}
+
+/// Puts the machine to sleep, and wakes the first domain.
+fn sleep_with_all(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(), Refused> {
+    let domains = domain::set();
+    if let Err(awake) = domains.fall_asleep() {
+        ring_parked();
+        return Err(Refused::KeptAwake(awake));
+    }
+    SLEEPS.refused_for.store(NO_DOMAIN, Ordering::Relaxed);
+    domain::all().for_each(ring);
+    let slept = stack::deep(|| super::sleep_machine(vector, stopped));
+    if let Err(refused) = slept {
+        domains.stay_parked();
+        ring_parked();
+        return Err(refused.into());
+    }
+    wake_next(0);
+    Ok(())
+}
+
+/// Takes the facts of the machine's wake.
+pub(super) fn woke_from_ram(event: &RamWake) {
+    *SLEEPS.wake.lock() = Some(Wake {
+        event: *event,
+        woken: ArrayVec::new(),
+    });
+}
+
+/// Rests until the sleep of the calling hart's domain ends, by a wake event of its own or with the
+/// machine's.
+fn rest(hart: ThisHart, domain: &'static LiveDomain) {
     let time = &platform().time;
-    domain.say(format_args!("{}", Event::Parks(&domain.name)));
-    domain.print_all();
     let began = time.ticks();
-    let Some(source) = rest(hart) else {
+    let Some(source) = Resting::run(hart, |resting| park(resting)) else {
         return woken(domain);
     };
     let ended = time.ticks();
@@ -101,106 +179,53 @@ pub(crate) fn park(hart: ThisHart, stopped: &DomainStopped<'static>) {
     report::tell_log(domain);
 }
 
-/// Puts the machine to sleep, as its master asks. Returns after the wake.
-///
-/// # Errors
-///
-/// [`Refused`]: another domain has just woken.
-pub(crate) fn sleep_all(hart: ThisHart, stopped: DomainStopped<'static>) -> Result<(), Refused> {
-    let domains = domain::all();
-    if let Err((index, _)) = poorwill_domain::sleep_all(domains.map(|domain| &domain.state)) {
-        // Their harts may have missed a wake event meanwhile.
-        domain::all().take(index).for_each(ring);
-        stopped.unpark();
-        return Err(Refused(
-            domain::all().nth(index).expect("the index is a domain's"),
-        ));
-    }
-    REFUSED_FOR.store(NO_DOMAIN, Ordering::Relaxed);
-    domain::all().for_each(ring);
-    say!("{}", Event::Rests(None));
-    let time = &platform().time;
-    let slept = time.ticks();
-    let source = wait_for_event(hart);
-    let began = time.ticks();
-    *WAKE.lock() = Some(Wake {
-        source,
-        slept_ms: time.milliseconds_in(began.saturating_sub(slept)),
-        began,
-        woken: ArrayVec::new(),
-    });
-    wake_from(0);
-    let own = stopped.domain();
-    // The master, too, wakes in its turn.
-    let event = rest(hart);
-    debug_assert!(event.is_none(), "the master sleeps with the machine");
-    woken(own);
-    Ok(())
-}
-
-/// Rests until a wake event of the calling hart's domain.
-fn wait_for_event(hart: ThisHart) -> Source {
-    match Resting::run(hart, |machine| retain::retain(machine, None)) {
-        End::Woken(source) => source,
-        End::Staged(cause) => unreachable!("no time was set for a save: {cause}"),
-    }
-}
-
-/// Rests until the sleep of the calling hart's domain ends. `None`: the machine wakes.
-fn rest(hart: ThisHart) -> Option<Source> {
-    Resting::run(hart, |domain| sleep_of_domain::park(domain))
-}
-
 /// Reports to the domain's OS that the machine has woken, and wakes the next domain. The OS
 /// continues when this returns. The last domain reports the wakes on the console, since the others
 /// may be in a hurry.
 fn woken(domain: &'static LiveDomain) {
-    let time = &platform().time;
-    let startup = {
-        let mut wake = WAKE.lock();
-        let wake = wake.as_mut().expect("the master has recorded the wake");
-        wake.woken.push((domain, time.ticks()));
-        Startup::Ram {
-            source: wake.source,
-            slept_ms: wake.slept_ms,
-        }
-    };
-    report::tell(domain, &startup);
+    let event = SLEEPS.wake.lock().as_mut().map(|wake| {
+        wake.woken.push((domain, platform().time.ticks()));
+        wake.event
+    });
+    // A save that a power failure has ended reports nothing: the machine will be cut.
+    if let Some(RamWake {
+        source, slept_ms, ..
+    }) = event
+    {
+        report::tell(domain, &Startup::Ram { source, slept_ms });
+    }
     domain.run();
-    if !wake_from(domain.index + 1) {
-        tell_wakes();
-        report::tell_log(domain);
+    if wake_next(domain.index + 1).is_none() {
+        tell_wakes(domain);
     }
 }
 
-/// Wakes the first domain that sleeps with the machine, from this index on. Returns whether there
-/// is one.
-fn wake_from(index: usize) -> bool {
-    let mut domains = domain::all().skip(index);
-    match domains.find(|domain| domain.state.wake().is_ok()) {
-        Some(domain) => {
-            ring(domain);
-            true
-        }
-        None => false,
-    }
+/// Wakes the next domain that sleeps with the machine, from this index on.
+fn wake_next(from: usize) -> Option<&'static LiveDomain> {
+    let next = domain::set().wake_next(from);
+    next.inspect(|domain| ring(domain))
 }
 
-fn tell_wakes() {
-    let Some(wake) = WAKE.lock().take() else {
+/// Writes the wakes' lines, and lets the OS of the `last` domain read them.
+fn tell_wakes(last: &LiveDomain) {
+    let Some(Wake { event, woken }) = SLEEPS.wake.lock().take() else {
         return;
     };
-    for (domain, at) in &wake.woken {
-        let event = Event::WokenWithMachine {
-            domain: &domain.name,
-            by: wake.source,
-            slept_ms: wake.slept_ms,
-            us: platform()
-                .time
-                .microseconds_in(at.saturating_sub(wake.began)),
-        };
-        console::line_about(&domain.name, format_args!("{event}"));
+    let time = &platform().time;
+    for (domain, at) in &woken {
+        let line = event.of_domain(
+            &domain.name,
+            time.microseconds_in(at.saturating_sub(event.at)),
+        );
+        console::line_about(&domain.name, format_args!("{line}"));
     }
+    report::tell_log(last);
+}
+
+/// Interrupts the hart that rests for each parked domain, since the machine does not sleep.
+fn ring_parked() {
+    let is_parked = |domain: &&LiveDomain| domain.state.state() == DomainState::Parked;
+    domain::all().filter(is_parked).for_each(ring);
 }
 
 /// Interrupts the domain's hart that rests, so that it looks at the domain's state.
@@ -211,19 +236,8 @@ fn ring(domain: &LiveDomain) {
 }
 
 impl Parked for Resting {
-    fn depth(&self) -> Depth {
-        match self.domain().state.state() {
-            DomainState::Parked => Depth::Alone,
-            DomainState::Asleep => Depth::WithMachine,
-            DomainState::Waking => Depth::Woken,
-            state @ (DomainState::Running | DomainState::Parking | DomainState::Ended) => {
-                unreachable!("a resting domain is {state:?}")
-            }
-        }
-    }
-
-    fn unpark(&mut self) -> bool {
-        self.domain().state.unpark().is_ok()
+    fn cell(&self) -> &DomainCell {
+        &self.domain().state
     }
 
     fn rest_deep(&mut self) {

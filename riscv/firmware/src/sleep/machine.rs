@@ -7,11 +7,11 @@ use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{AddressSpace, Free, FreeListError, Span, free_pages};
 use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, PageMap, PhysRange};
 use poorwill_sleep::cut::{CutCommitted, CutReason, NoCut};
-use poorwill_sleep::retain::{Sleeper, Source};
+use poorwill_sleep::retain::Sleeper;
 use poorwill_sleep::{
     AreaError, Bar, BootAttempt, Clock, Console, Core, Devices, Domain, Event, HasVault, Job,
-    LeftInUse, LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, Startup, StateRefusal,
-    WakeReport, WarmReset,
+    LeftInUse, LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, RamWake, Startup,
+    StateRefusal, WakeReport, WarmReset,
 };
 use spin::Mutex;
 
@@ -19,27 +19,39 @@ use super::device::{self, Place, Running};
 use super::iommus::{self, Phase};
 use super::retain::Resting;
 use crate::cut::{self, MachineState};
-use crate::domain::report;
+use crate::domain::{LiveDomain, report};
 use crate::entry;
 use crate::hart::workers::StoppedHarts;
 use crate::hart::{this_hart, waking};
-use crate::kept::{Keep, Saving, Store};
 use crate::platform::bus::WakingDevices;
 use crate::platform::console::{self, print, say};
 use crate::platform::{entropy, platform, power_fail, vault, virtio};
+use poorwill_state::{Keep, Saving, Store};
 
-/// The machine that this firmware runs on.
+/// The machine that this firmware runs on, with the domain of the calling hart.
 #[derive(Debug)]
-pub(super) struct Firmware(pub(super) Phase);
+pub(super) struct Firmware {
+    phase: Phase,
+    domain: &'static LiveDomain,
+}
+
+impl Firmware {
+    pub(super) fn new(phase: Phase) -> Self {
+        Firmware {
+            phase,
+            domain: this_hart().domain(),
+        }
+    }
+}
 
 /// The progress bar on the console.
 static BAR: Mutex<Option<Bar>> = Mutex::new(None);
 
 impl Machine for Firmware {
-    type Domain = Self;
+    type Domain = LiveDomain;
 
-    fn domain(&self) -> &Self {
-        self
+    fn domain(&self) -> &LiveDomain {
+        self.domain
     }
 }
 
@@ -90,7 +102,7 @@ impl Devices for Firmware {
     type Device<'d> = Running<'d>;
 
     fn devices(&self) -> ArrayVec<Place, MAX_DEVICES> {
-        device::find(self.0)
+        device::find(self.phase)
     }
 
     fn on_device<R>(
@@ -160,6 +172,14 @@ impl Power for Firmware {
         cut::request(vector, began)
     }
 
+    fn only_retains(&self) -> bool {
+        platform().only_retains
+    }
+
+    fn woke_from_ram(&self, wake: &RamWake) {
+        super::domains::woke_from_ram(wake);
+    }
+
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
         Resting::run(this_hart(), |resting| job(resting))
     }
@@ -187,7 +207,7 @@ impl WarmReset for Firmware {
     }
 }
 
-impl Domain for Firmware {
+impl Domain for LiveDomain {
     type State<'a> = (Core, HartContext, MachineState<'a>);
     type Resume = Core;
 
@@ -224,7 +244,7 @@ impl Domain for Firmware {
 
     fn restore(&self, (core, hart, state): Self::State<'_>, wake: &WakeReport) -> Core {
         cut::MACHINE.put_back(Store::Image, &state);
-        if !report::tell(this_hart().domain(), &Startup::Image(wake)) {
+        if !report::tell(self, &Startup::Image(wake)) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
         if let Some(id) = &platform().generation_id {
@@ -236,11 +256,6 @@ impl Domain for Firmware {
         let devices = WakingDevices::new(&state.bus, state.clock);
         waking::will_wake(hart, Some(domains), devices);
         core
-    }
-
-    fn tell_os(&self, source: Source, slept_ms: u64) {
-        // An OS that has moved its device tree gets no report.
-        report::tell(this_hart().domain(), &Startup::Ram { source, slept_ms });
     }
 }
 

@@ -26,26 +26,24 @@ use crate::platform::power::{self, PowerOff};
 use iommus::Phase;
 use machine::Firmware;
 
-pub(crate) use domains::{Refused, may_sleep, park, sleep_all};
+pub(crate) use domains::{Depth, Refused, may_sleep, sleep};
 
-/// Puts the machine to sleep. Returns only if the machine wakes without a power-off.
+/// Puts the machine to sleep. Returns only if the machine wakes without a power-off, before any of
+/// its domains does.
 ///
 /// # Errors
 ///
 /// [`NoSleep`]: the machine was to be saved at once, and could not.
-pub(crate) fn sleep(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(), NoSleep> {
+fn sleep_machine(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(), NoSleep> {
     let mut memory = os_memory(stopped);
     let quiesced = Quiesced::new(&mut memory, vector);
     // SAFETY: the sleep holds nothing that the OS's timer needs.
     match unsafe {
         interruptible(0, || {
-            poorwill_sleep::sleep(&Firmware(Phase::Sleep), quiesced, &mut work())
+            poorwill_sleep::sleep(&Firmware::new(Phase::Sleep), quiesced, &mut work())
         })
     } {
-        Slept::Awake => {
-            report::tell_log(stopped.domain());
-            Ok(())
-        }
+        Slept::Awake => Ok(()),
         Slept::Refused(error) => Err(error),
         Slept::PowerFails { has_slept, sealed } => {
             cut::leave_sealed(sealed);
@@ -68,7 +66,7 @@ pub(crate) fn sleep(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(
 pub(crate) fn discard_images(none: &NoneStarted) {
     // An image whose load did not end may have left its contents in any domain's memory.
     let mut memory = all_memory(none);
-    let firmware = Firmware(Phase::Start);
+    let firmware = Firmware::new(Phase::Start);
     // SAFETY: no OS has a timer that could fire.
     let discarded = unsafe {
         interruptible(0, || {
@@ -88,7 +86,12 @@ pub(crate) fn wake(began: u64, stopped: &DomainStopped<'_>, no_cut: Option<CutRe
         // SAFETY: the wake holds nothing that the OS's timer needs.
         unsafe {
             interruptible(0, || {
-                poorwill_sleep::wake(&Firmware(Phase::Start), &mut memory, &mut work(), began)
+                poorwill_sleep::wake(
+                    &Firmware::new(Phase::Start),
+                    &mut memory,
+                    &mut work(),
+                    began,
+                )
             })
         }
     };

@@ -6,18 +6,9 @@ use poorwill_drivers::uart::LineEvents;
 use poorwill_hart::interrupt::Pending;
 use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 
-use crate::domain;
 use crate::domain::LiveDomain;
 use crate::hart::ThisHart;
 use crate::platform::{console, platform, power_fail};
-
-/// Ticks until the clock's alarm, which no domain of several can set.
-fn alarm_in() -> Option<u64> {
-    match domain::is_partitioned() {
-        true => None,
-        false => platform().time.alarm_in(),
-    }
-}
 
 /// Time between two checks for a key.
 const LOOK_EVERY_MS: u64 = 100;
@@ -74,7 +65,10 @@ impl Sleeper for Resting {
             timer: pending.timer,
             interrupt: pending.other,
             timer_due: self.timer.due(),
-            alarm_in: alarm_in(),
+            // Domains read the clock by mediation, and set no alarm.
+            alarm_in: platform()
+                .clock_page
+                .map_or_else(|| time.alarm_in(), |_| None),
             typed: line.input,
             battery_low: line.line_break,
             power_fails: power_fail::noticed(),

@@ -10,6 +10,7 @@ use poorwill_devicetree::Machine;
 use poorwill_domain::FwDynamic;
 use poorwill_hart::IpiDevice;
 
+use super::BootError;
 use crate::domain::LiveDomain;
 use crate::entry::offer;
 use crate::hart::{self, Hart};
@@ -61,19 +62,26 @@ pub(crate) unsafe fn hand_over(
     }
 }
 
-/// The hart for the next stage: the one that `stage` prefers, or else `own`.
-pub(crate) fn for_next_stage<'a>(own: &'a Hart, stage: &FwDynamic) -> &'a Hart {
-    let preferred = stage.boot_hart.and_then(hart::find);
-    let preferred = preferred.filter(|hart| hart.id() != own.id());
-    preferred
-        .filter(|hart| waited_for(&platform().time, || hart.has_arrived()))
-        .unwrap_or(own)
-}
-
-/// The hart for the next stage of a domain; `None` if it does not arrive.
-pub(crate) fn of_domain(domain: &LiveDomain) -> Option<&'static Hart> {
-    let hart = hart::find(domain.boot_hart)?;
-    waited_for(&platform().time, || hart.has_arrived()).then_some(hart)
+/// The hart for the domain's next stage: the domain's own, or the one that `stage` prefers, if it
+/// arrives, or else `own`.
+///
+/// # Errors
+///
+/// [`BootError::NotArrived`]: the domain's own hart.
+pub(super) fn of<'a>(
+    domain: &LiveDomain,
+    own: &'a Hart,
+    stage: &FwDynamic,
+) -> Result<&'a Hart, BootError> {
+    let wanted = domain.boot_hart.or(stage.boot_hart);
+    let found = wanted.and_then(hart::find).filter(|hart| {
+        hart.id() == own.id() || waited_for(&platform().time, || hart.has_arrived())
+    });
+    match (found, domain.boot_hart) {
+        (Some(hart), _) => Ok(hart),
+        (None, None) => Ok(own),
+        (None, Some(id)) => Err(BootError::NotArrived(id)),
+    }
 }
 
 fn waited_for(time: &Time, is_true: impl Fn() -> bool) -> bool {

@@ -140,6 +140,7 @@ unsafe fn set_up(
         let readable = generation_id.as_ref().map(|id| id.page());
         let mediates = protect(machine, own, readable, protection, fenced)?;
         Platform {
+            began: time.ticks(),
             identity: identity(machine, &memory, lone),
             power_fail: match taken {
                 Some(taken) => PowerFail::find(machine, memory.ranges(), [[firmware, data], taken]),
@@ -152,13 +153,12 @@ unsafe fn set_up(
             firmware: [firmware, data],
             vault,
             mediated: Mediated::start(machine, mediates),
+            only_retains: fenced,
             clock_page: machine.rtc.filter(|_| fenced).map(page_of),
             time,
             interrupts: interrupts::Interrupts::new(machine),
             generation_id,
-            iommus: machine
-                .iommus
-                .iter()
+            iommus: (machine.iommus.iter())
                 .map(|at| (*at, Iommu::new(Mmio::new(*at))))
                 .collect(),
             pci: machine.pci.iter().cloned().collect(),

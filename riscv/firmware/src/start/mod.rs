@@ -20,7 +20,7 @@ use thiserror::Error;
 use crate::domain;
 use crate::entry::stack;
 use crate::hart::domain_state::{DomainStopped, NoneStarted};
-use crate::hart::{self, ThisHart};
+use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
 use crate::platform::{self, loaded, platform, power};
 use crate::{cut, sleep};
@@ -88,15 +88,23 @@ fn boot(
 ) -> Result<core::convert::Infallible, BootError> {
     irqs_off::begin();
     stack::begin_on_deep();
-    let (next, own, began) = start(hart_id, tree, information)?;
-    if domain::is_partitioned() {
-        return start_domains(own);
-    }
+    let begun = start(hart_id, tree, information)?;
+    let reason = match begun.wakes {
+        true => resume(begun.own, begun.began)?,
+        false => ColdBoot::Domains,
+    };
+    say!("cold boot: {reason}");
+    start_domains(begun.own, &begun.next, reason)
+}
+
+/// Resumes a cut, or wakes the machine from its image; else returns the reason for a cold boot.
+fn resume(own: ThisHart, began: u64) -> Result<ColdBoot, BootError> {
     // The power supply may still ramp up. A wake would then end in a cut as soon as the line is
     // armed.
     early(cut::wait_for_power);
 
-    let stopped = rested(own)?;
+    let stopped = DomainStopped::before_start(own.domain());
+    let stopped = stopped.map_err(|hart| BootError::NotStopped(hart.id()))?;
     let no_cut = match cut::go(own, began) {
         Ok(never) => match never {},
         Err(NoGo::Cold(reason)) => reason,
@@ -106,66 +114,69 @@ fn boot(
         }
     };
     let reason = sleep::wake(began, &stopped, no_cut);
-    let reason = no_cut.map_or(reason, ColdBoot::Cut);
-    say!("cold boot: {reason}");
-    let domain = own.domain();
-    // SAFETY: the machine boots cold, and the tree was not read since the start.
-    let entry =
-        early(|| unsafe { next_stage::prepare(platform(), domain, reason, cut::has_line()) })?;
-    // This comes before the line is armed: a hart that waits for another does not check the line.
-    let first = early(|| boot_hart::for_next_stage(&own, &next));
-    early(|| cut::begin(own));
-    // Like all harts, this one waits for its start.
-    domain.run();
-    first.start(Task::Start(entry))?;
-    own.wait()
-}
-
-/// Proves that no hart runs an OS: only an OS starts harts, and none runs before its start.
-fn rested(own: ThisHart) -> Result<DomainStopped<'static>, BootError> {
-    let stopped = DomainStopped::before_start(own.domain());
-    stopped.map_err(|hart| BootError::NotStopped(hart.id()))
+    Ok(no_cut.map_or(reason, ColdBoot::Cut))
 }
 
 /// Starts the next stage of each domain, in the order in which they wake.
-fn start_domains(own: ThisHart) -> Result<core::convert::Infallible, BootError> {
-    let reason = ColdBoot::Domains;
-    say!("cold boot: {reason}");
-    cut::arm_again();
+fn start_domains(
+    own: ThisHart,
+    stage: &FwDynamic,
+    reason: ColdBoot,
+) -> Result<core::convert::Infallible, BootError> {
     // All or none of them start, so all are prepared first.
-    let mut entries = ArrayVec::<Option<EntryPoint>, MAX_DOMAINS>::new();
-    entries.extend(domain::all().map(|_| None));
+    let entries = prepare_domains(reason)?;
+    // This comes before the line is armed: a hart that waits for another does not check the line.
+    let mut firsts = ArrayVec::<&Hart, MAX_DOMAINS>::new();
+    for domain in domain::all() {
+        firsts.push(early(|| boot_hart::of(domain, &own, stage))?);
+    }
+    early(|| cut::begin(own));
+    for ((domain, entry), first) in domain::all().zip(entries).zip(firsts) {
+        if !domain.name.is_empty() {
+            say!("domain {}: starts on hart {}", domain.name, first.id());
+        }
+        domain.run();
+        first.start(Task::Start(entry))?;
+    }
+    #[cfg(feature = "stack-marks")]
+    if domain::all().count() > 1 {
+        hart::say_stacks();
+    }
+    // Like all harts, this one waits for its start.
+    own.wait()
+}
+
+/// Prepares all domains' device trees. Returns where each next stage starts.
+fn prepare_domains(reason: ColdBoot) -> Result<ArrayVec<EntryPoint, MAX_DOMAINS>, BootError> {
+    let mut entries: ArrayVec<_, MAX_DOMAINS> =
+        domain::all().map(|_| EntryPoint::default()).collect();
     // Several domains may get copies of one tree. A domain whose tree stays in place changes that
     // tree, so it comes after those that copy it.
     let copies = domain::all().filter(|domain| domain.copies_tree());
     for domain in copies.chain(domain::all().filter(|domain| !domain.copies_tree())) {
         // SAFETY: the machine boots cold, and no tree was read since the start.
-        let entry = early(|| unsafe { next_stage::prepare(platform(), domain, reason, false) })?;
-        entries[domain.index] = Some(entry);
+        let entry =
+            early(|| unsafe { next_stage::prepare(platform(), domain, reason, cut::has_line()) })?;
+        entries[domain.index] = entry;
     }
-    for (domain, entry) in domain::all().zip(entries) {
-        let entry = entry.expect("each domain is prepared");
-        let first = early(|| boot_hart::of_domain(domain));
-        let first = first.ok_or(BootError::NotArrived(domain.boot_hart))?;
-        say!("domain {}: starts on hart {}", domain.name, first.id());
-        domain.run();
-        first.start(Task::Start(entry))?;
-    }
-    #[cfg(feature = "stack-marks")]
-    hart::say_stacks();
-    // Like all harts, this one waits for its start.
-    own.wait()
+    Ok(entries)
 }
 
-/// Sets up the machine and its harts. Returns the previous stage's information, the calling hart,
-/// and the time when that began.
+/// What the start of the machine leads to.
+struct Begun {
+    /// The previous stage's information.
+    next: FwDynamic,
+    own: ThisHart,
+    /// `time` when the start began.
+    began: u64,
+    /// The machine may wake.
+    wakes: bool,
+}
+
+/// Sets up the machine and its harts.
 // Not inlined, so that its stack is free before a wake needs it.
 #[inline(never)]
-fn start(
-    hart_id: u64,
-    tree: usize,
-    information: usize,
-) -> Result<(FwDynamic, ThisHart, u64), BootError> {
+fn start(hart_id: u64, tree: usize, information: usize) -> Result<Begun, BootError> {
     // SAFETY: entry.S passes on the previous stage's addresses, which may be wrong. But reads have
     // no side effects there or within the tree's memory, and this hart is alone on the machine.
     let load: fn(u64, &mut [u8]) = |address, into| unsafe { loaded::load(address, into) };
@@ -224,7 +235,12 @@ fn start(
     // This hart is left out: it would not handle the IPI while it loads. QEMU runs a hart with a
     // pending interrupt at a third of its speed, and the hart could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
-    Ok((next, own, began))
+    Ok(Begun {
+        next,
+        own,
+        began,
+        wakes: !domains.are_fenced(),
+    })
 }
 
 /// Ends what earlier starts have left, since domains wake nothing: their disks and memory will

@@ -3,17 +3,14 @@
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{FixupError, Fixups, Limits, fixup};
 use poorwill_domain::MAX_DOMAIN_HARTS;
-use poorwill_log::{LogText, TEXT_BYTES, ToldLog};
+use poorwill_log::{TEXT_BYTES, ToldLog};
 use poorwill_memory::{EntryPoint, PhysRange};
 use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{ColdBoot, Report, Startup};
 use thiserror::Error;
 
-use crate::domain::{self, LiveDomain, pmp, report};
+use crate::domain::{LiveDomain, pmp, report};
 use crate::platform::{Platform, console, entropy, loaded};
-
-/// Value of the log property until the log is written.
-static NO_LOG: LogText = [0; TEXT_BYTES];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NextStageError {
@@ -79,9 +76,10 @@ pub(crate) unsafe fn prepare(
         seed: entropy::os_seed(),
         generation_id,
         report: &text,
-        log: &NO_LOG,
+        // The log is written there later.
+        log: &[0; TEXT_BYTES],
         cut: has_line.then_some(&ToldStatus::NOTHING),
-        domain: domain::is_partitioned().then_some(&domain.name),
+        domain: (!domain.name.is_empty()).then_some(&domain.name),
         limits: domain.foreign.as_ref().map(|foreign| Limits {
             harts: &harts,
             devices: &devices,

@@ -10,18 +10,24 @@
     reason = "the modules are a library's, and not every step is explored in every variant"
 )]
 
+mod domains;
 mod hsm;
 mod job_gate;
 mod mailbox;
 mod stack_lock;
 
-/// The modules over loom's atomics, with orderings as they are but for those named.
+/// The modules over loom's atomics, with orderings as they are but for those named. `Fence` names
+/// the fence that is left out.
 macro_rules! variant {
     ($name:ident, $($weak:ident)?) => {
         #[path = "."]
         mod $name {
             pub(crate) mod sync {
                 pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+                pub(crate) fn fence(ordering: loom::sync::atomic::Ordering) {
+                    $crate::fenced!(ordering $($weak)?);
+                }
 
                 /// Stands where the atomics' own enum does.
                 #[allow(non_snake_case, non_upper_case_globals)]
@@ -32,14 +38,19 @@ macro_rules! variant {
                     pub(crate) const Acquire: Ordering = $crate::weakened!(Acquire $($weak)?);
                     pub(crate) const Release: Ordering = $crate::weakened!(Release $($weak)?);
                     pub(crate) const AcqRel: Ordering = $crate::weakened!(AcqRel $($weak)?);
+                    pub(crate) const SeqCst: Ordering = Ordering::SeqCst;
                 }
             }
+            #[path = "../../../../portable/sleep/src/domain_state.rs"]
+            pub(crate) mod domain_state;
             #[path = "../../src/hsm.rs"]
             pub(crate) mod hsm;
             #[path = "../../src/job_gate.rs"]
             pub(crate) mod job_gate;
             #[path = "../../src/mailbox.rs"]
             pub(crate) mod mailbox;
+            #[path = "../../../../portable/sleep/src/set.rs"]
+            pub(crate) mod set;
             #[path = "../../src/stack_lock.rs"]
             pub(crate) mod stack_lock;
         }
@@ -64,8 +75,18 @@ macro_rules! weakened {
         Ordering::$ordering
     };
 }
-use weakened;
+/// The fence, which one variant lacks.
+macro_rules! fenced {
+    ($ordering:ident Fence) => {
+        let _ = $ordering;
+    };
+    ($ordering:ident $($weak:ident)?) => {
+        loom::sync::atomic::fence($ordering)
+    };
+}
+use {fenced, weakened};
 
 variant!(whole,);
 variant!(without_acquire, Acquire);
 variant!(without_release, Release);
+variant!(without_fence, Fence);

@@ -22,8 +22,7 @@
 //!
 //! The parking hart writes the state and then reads the harts' states. A hart that starts another
 //! claims that one's state and then reads the domain's. A fence between the two steps, on both
-//! sides, lets one of them see the other (privileged specification, RVWMO; C11, sequential
-//! consistency).
+//! sides, lets one of them see the other (C11, sequential consistency).
 
 use thiserror::Error;
 
@@ -176,28 +175,4 @@ fn known(number: u8) -> DomainState {
         Some(state) => state,
         None => panic!("memory with a domain's state was overwritten: {number:#x}"),
     }
-}
-
-/// Puts parked domains to sleep with the machine. An ended domain stays ended.
-///
-/// # Errors
-///
-/// The index of the first domain that is neither parked nor ended. The domains before it are parked
-/// as before: the caller rings their harts, which may have missed a wake event meanwhile.
-pub fn sleep_all<'c>(
-    others: impl Iterator<Item = &'c DomainCell> + Clone,
-) -> Result<(), (usize, WrongDomainState)> {
-    for (index, cell) in others.clone().enumerate() {
-        match cell.sleep() {
-            Ok(()) | Err(WrongDomainState(DomainState::Ended)) => {}
-            Err(error) => {
-                for cell in others.take(index) {
-                    // An ended domain does not sleep.
-                    _ = cell.stay_parked();
-                }
-                return Err((index, error));
-            }
-        }
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! A domain parks, and wakes by itself or with the machine.
+//! A domain parks, and wakes by itself or with the machine; the last ones end.
 
 use loom::sync::Arc;
 use loom::{cell::UnsafeCell, thread};
@@ -8,14 +8,21 @@ macro_rules! explorations {
     ($variant:ident) => {
         pub(super) mod $variant {
             use super::*;
+            use crate::$variant::domain_state::{DomainCell, DomainState, WrongDomainState};
             use crate::$variant::hsm::{HsmCell, HsmState, Task};
-            use crate::$variant::state::{DomainCell, DomainState, WrongDomainState, sleep_all};
+            use crate::$variant::set::{DomainSet, Member, Remaining};
 
             /// A domain with memory. The hart that has stopped the domain may use it.
             #[derive(Default)]
             struct Domain {
                 cell: DomainCell,
                 memory: UnsafeCell<u32>,
+            }
+
+            impl Member for Domain {
+                fn cell(&self) -> &DomainCell {
+                    &self.cell
+                }
             }
 
             impl Domain {
@@ -45,10 +52,11 @@ macro_rules! explorations {
                         }
                         has_won
                     });
-                    let sleeps = sleep_all([&domain.cell].into_iter()).is_ok();
+                    let set = DomainSet::new(core::slice::from_ref(&*domain));
+                    let sleeps = set.fall_asleep().is_ok();
                     if sleeps {
                         domain.use_memory();
-                        domain.cell.wake().unwrap();
+                        assert!(set.wake_next(0).is_some());
                     }
                     let has_won = hart.join().unwrap();
                     assert!(sleeps != has_won, "one of them wins");
@@ -59,22 +67,21 @@ macro_rules! explorations {
             /// The machine's sleep is refused, as another domain runs.
             pub(crate) fn a_refusal() {
                 loom::model(|| {
-                    let domain = Arc::new(Domain::default());
-                    domain.cell.run().unwrap();
-                    domain.cell.begin_park().unwrap();
-                    domain.cell.park().unwrap();
-                    let parked = domain.clone();
+                    let domains = Arc::new([Domain::default(), Domain::default()]);
+                    let cell = &domains[0].cell;
+                    cell.run().unwrap();
+                    cell.begin_park().unwrap();
+                    cell.park().unwrap();
+                    let parked = domains.clone();
                     let hart = thread::spawn(move || {
                         // The master rings the hart after its refusal; here it looks again.
-                        while parked.cell.unpark().is_err() {
+                        while parked[0].cell.unpark().is_err() {
                             thread::yield_now();
                         }
                     });
-                    let running = DomainCell::new();
-                    let refused = sleep_all([&domain.cell, &running].into_iter());
-                    assert!(refused.is_err());
+                    assert!(DomainSet::new(&domains[..]).fall_asleep().is_err());
                     hart.join().unwrap();
-                    assert_eq!(domain.cell.state(), DomainState::Running);
+                    assert_eq!(domains[0].cell.state(), DomainState::Running);
                 });
             }
 
@@ -131,6 +138,52 @@ macro_rules! explorations {
                     assert_eq!(domain.cell.state(), DomainState::Ended);
                 });
             }
+
+            /// Two masters put the machine to sleep.
+            pub(crate) fn two_masters() {
+                loom::model(|| {
+                    let domains = Arc::new([Domain::default(), Domain::default()]);
+                    for domain in &*domains {
+                        domain.cell.run().unwrap();
+                        domain.cell.begin_park().unwrap();
+                        domain.cell.park().unwrap();
+                    }
+                    let shared = domains.clone();
+                    // A refused master ends its own sleep, unless the other has won.
+                    let ask = |domains: &[Domain; 2], own: usize| {
+                        let slept = DomainSet::new(&domains[..]).fall_asleep().is_ok();
+                        slept || domains[own].cell.unpark().is_err()
+                    };
+                    let other = thread::spawn(move || ask(&shared, 1));
+                    let sleep = [ask(&domains, 0), other.join().unwrap()];
+                    for (domain, sleeps) in domains.iter().zip(sleep) {
+                        let state = domain.cell.state();
+                        let expected = match sleeps {
+                            true => DomainState::Asleep,
+                            false => DomainState::Running,
+                        };
+                        assert_eq!(state, expected);
+                    }
+                });
+            }
+
+            /// The last two domains end.
+            pub(crate) fn the_last_ends() {
+                loom::model(|| {
+                    let domains = Arc::new([Domain::default(), Domain::default()]);
+                    for domain in &*domains {
+                        domain.cell.run().unwrap();
+                    }
+                    let shared = domains.clone();
+                    let end = |domains: &[Domain; 2], index: usize| {
+                        let set = DomainSet::new(&domains[..]);
+                        set.end(&domains[index]).unwrap()
+                    };
+                    let other = thread::spawn(move || end(&shared, 1));
+                    let ends = [end(&domains, 0), other.join().unwrap()];
+                    assert!(ends.contains(&Remaining::None), "one of them is the last");
+                });
+            }
         }
     };
 }
@@ -176,4 +229,20 @@ fn a_transition_must_acquire() {
 #[should_panic(expected = "Causality violation")]
 fn a_transition_must_release() {
     without_release::a_race();
+}
+
+#[test]
+fn two_masters_agree() {
+    whole::two_masters();
+}
+
+#[test]
+fn the_last_domain_that_ends_knows_it() {
+    whole::the_last_ends();
+}
+
+#[test]
+#[should_panic(expected = "one of them is the last")]
+fn ends_must_see_each_other() {
+    without_fence::the_last_ends();
 }

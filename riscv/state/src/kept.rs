@@ -1,6 +1,6 @@
 //! State that a sleep or a cut saves and restores.
 //!
-//! Each owner has one list, which [`kept!`] makes. A list implements [`Keep`], so it may be an
+//! Each owner has one list, which [`kept!`](crate::kept!) makes. A list implements [`Keep`], so it may be an
 //! entry of another list. Harts and PCI devices have lists of their own.
 
 use core::borrow::Borrow;
@@ -13,11 +13,11 @@ use poorwill_sleep::NotKept;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Owner of a section and its version.
-pub(crate) type Section = (u32, u16);
+pub type Section = (u32, u16);
 
 /// The place in which state is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Store {
+pub enum Store {
     /// In the image of a sleep.
     Image,
     /// In the record of a cut.
@@ -26,16 +26,17 @@ pub(crate) enum Store {
 
 /// The facts that a save needs, while no hart runs the OS.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Saving<'a> {
-    pub(crate) store: Store,
+pub struct Saving<'a> {
+    /// Where the state goes.
+    pub store: Store,
     /// The address at which the OS will continue, if it asked for a sleep by a cut.
-    pub(crate) vector: Option<EntryPoint>,
+    pub vector: Option<EntryPoint>,
     /// DOMAINCFG of the OS's APLICs from before they were shut.
-    pub(crate) shut: Option<&'a ShutDomains>,
+    pub shut: Option<&'a ShutDomains>,
 }
 
 /// State that a power-off destroys.
-pub(crate) trait Keep {
+pub trait Keep {
     /// Owners and versions of the sections. For a list: those of an image.
     const SECTIONS: &'static [Section];
 
@@ -71,6 +72,7 @@ pub(crate) trait Keep {
 /// the list of a domain from the domain's index; the machine's list has index 0. The lists of two
 /// domains do not clash: each list's sections are numbered in its domain. An entry is a line: its
 /// stores, its name, its type and its value. Each step runs in the list's order.
+#[macro_export]
 macro_rules! kept {
     (
         $(#[$doc:meta])* struct $Owner:ident of $domain:ident, $State:ident;
@@ -80,20 +82,19 @@ macro_rules! kept {
         pub(crate) struct $Owner { domain: u8, $($entry: &'static $Type,)* }
 
         impl $Owner {
-            pub(crate) const fn of($domain: u8) -> Self {
+            pub const fn of($domain: u8) -> Self {
                 $Owner { domain: $domain, $($entry: $value,)* }
             }
         }
 
         #[derive(Debug, Default)]
         pub(crate) struct $State<'a> {
-            $(pub(crate) $entry: <$Type as $crate::kept::Keep>::State<'a>,)*
+            $(pub(crate) $entry: <$Type as $crate::Keep>::State<'a>,)*
         }
 
         const _: () = {
-            use poorwill_image::{StateError, StateSections, StateWriter};
-            use poorwill_sleep::NotKept;
-            use $crate::kept::{Keep, Saving, Section, Store, joined, total};
+            use $crate::macro_support::{NotKept, StateError, StateSections, StateWriter};
+            use $crate::{Keep, Saving, Section, Store, joined, total};
 
             const ALL: &[&[Section]] = &[$(
                 if matches!(Store::Image, $(Store::$store)|+) { <$Type>::SECTIONS } else { &[] },
@@ -142,10 +143,9 @@ macro_rules! kept {
     };
 }
 
-pub(crate) use kept;
-
 /// Sums the numbers of sections of all entries.
-pub(crate) const fn total(all: &[&[Section]]) -> usize {
+#[must_use]
+pub const fn total(all: &[&[Section]]) -> usize {
     let (mut sum, mut at) = (0, 0);
     while at < all.len() {
         sum += all[at].len();
@@ -155,7 +155,8 @@ pub(crate) const fn total(all: &[&[Section]]) -> usize {
 }
 
 /// Joins the sections of all entries: [`total`] of them.
-pub(crate) const fn joined<const N: usize>(all: &[&[Section]]) -> [Section; N] {
+#[must_use]
+pub const fn joined<const N: usize>(all: &[&[Section]]) -> [Section; N] {
     let mut joined = [(0, 0); N];
     let (mut filled, mut entry, mut at) = (0, 0, 0);
     while filled < N {
@@ -171,9 +172,11 @@ pub(crate) const fn joined<const N: usize>(all: &[&[Section]]) -> [Section; N] {
 }
 
 /// State that is a single value in a section of its own.
-pub(crate) trait KeepValue {
+pub trait KeepValue {
+    /// The type of the value.
     type Value: FromBytes + IntoBytes + Immutable + KnownLayout + Debug + ?Sized + 'static;
 
+    /// Owner and version of the section.
     const SECTION: Section;
 
     /// The value; `None` if the store does not need it.

@@ -1,6 +1,6 @@
 //! The transitions of a domain's state.
 
-use poorwill_domain::{DomainCell, DomainState, WrongDomainState, sleep_all};
+use poorwill_sleep::{DomainCell, DomainState, WrongDomainState};
 
 type Step = fn(&DomainCell) -> Result<(), WrongDomainState>;
 
@@ -64,22 +64,5 @@ fn harts_start_in_a_running_domain_alone() {
     use DomainState::{Asleep, Ended, Parked, Parking, Running, Waking};
     for state in [Running, Parking, Parked, Asleep, Waking, Ended] {
         assert_eq!(at(state).may_start_hart(), state == Running);
-    }
-}
-
-#[test]
-fn all_sleep_or_none() {
-    use DomainState::{Asleep, Ended, Parked, Parking, Running, Waking};
-    let states = [Parked, Ended, Parked];
-    let cells = states.map(at);
-    assert_eq!(sleep_all(cells.iter()), Ok(()));
-    let found = cells.each_ref().map(DomainCell::state);
-    assert_eq!(found, [Asleep, Ended, Asleep]);
-    for obstacle in [Running, Parking, Asleep, Waking] {
-        let cells = [Parked, Ended, obstacle, Parked].map(at);
-        let refused = Err((2, WrongDomainState(obstacle)));
-        assert_eq!(sleep_all(cells.iter()), refused);
-        let found = cells.each_ref().map(DomainCell::state);
-        assert_eq!(found, [Parked, Ended, obstacle, Parked]);
     }
 }

@@ -1,36 +1,40 @@
-//! A hart's part of the record.
+//! A hart's part of the record of a cut.
 
-use poorwill_arch::csr;
-use poorwill_hart::{Execution, HartContext, Section};
+use poorwill_hart::{BankAccess, Execution, HartAccess, HartContext, Section};
 use poorwill_image::{StateSections, StateWriter};
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{CutReason, Misfit};
 
-use crate::entry::TrapFrame;
-use crate::hart::{ThisHart, banks};
+use crate::banks;
 
-/// Writes the OS's registers on the calling hart, and the point at which the OS was stopped.
+/// The calling hart, whose OS is stopped.
+#[derive(Clone, Copy, Debug)]
+pub struct StoppedHart<'a, H> {
+    /// Its ID.
+    pub id: u64,
+    /// Access to its state.
+    pub access: &'a H,
+}
+
+/// Writes the OS's registers on the calling hart, and the execution at which the OS was stopped.
 /// Returns the bytes.
 ///
 /// # Errors
 ///
 /// [`CutReason::HartState`], [`CutReason::NoRoom`].
-pub(super) fn write(own: ThisHart, frame: &TrapFrame, into: &mut [Page]) -> Result<u64, CutReason> {
-    let context = HartContext::capture(&own.access());
-    let mut context = context.map_err(|_| CutReason::HartState(own.id()))?;
-    context.execution = Some(Execution {
-        x: frame.x.map(|register| register as u64),
-        pc: frame.mepc as u64,
-        status: frame.mstatus as u64,
-        address_space: csr::read::<{ csr::SATP }>(),
-        cycles: csr::read::<{ csr::MCYCLE }>(),
-        instructions: csr::read::<{ csr::MINSTRET }>(),
-    });
+pub fn write<H: HartAccess + BankAccess>(
+    hart: StoppedHart<'_, H>,
+    stopped_at: Execution,
+    into: &mut [Page],
+) -> Result<u64, CutReason> {
+    let context = HartContext::capture(hart.access);
+    let mut context = context.map_err(|_| CutReason::HartState(hart.id))?;
+    context.execution = Some(stopped_at);
     let mut writer = StateWriter::new(into);
     for section in context.sections() {
         writer.section(section.tag, 0, section.version, section.bytes)?;
     }
-    banks::write(&own.access(), &mut writer)?;
+    banks::write(hart.access, &mut writer)?;
     writer.section(DEADLINE.0, 0, DEADLINE.1, &context.deadline.unwrap_or(NONE))?;
     Ok(writer.finish())
 }
@@ -51,8 +55,8 @@ const MOST_CONTEXT_BYTES: usize = 2 * size_of::<Page>();
 /// # Errors
 ///
 /// [`CutReason::NoRoom`].
-pub(super) fn check_room(own: ThisHart, pages: usize) -> Result<(), CutReason> {
-    let needed = MOST_CONTEXT_BYTES + banks::most_bytes(&own.access());
+pub fn check_room(hart: &impl BankAccess, pages: usize) -> Result<(), CutReason> {
+    let needed = MOST_CONTEXT_BYTES + banks::most_bytes(hart);
     match needed <= pages * size_of::<Page>() {
         true => Ok(()),
         false => Err(CutReason::NoRoom(needed as u64)),
@@ -65,15 +69,18 @@ pub(super) fn check_room(own: ThisHart, pages: usize) -> Result<(), CutReason> {
 ///
 /// [`CutReason::Misfit`].
 // The result has the caller's error type: a conversion would copy the context.
-pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartContext, CutReason> {
+pub fn read<H: HartAccess + BankAccess>(
+    hart: StoppedHart<'_, H>,
+    pages: &[Page],
+    bytes: u64,
+) -> Result<HartContext, CutReason> {
     let mut sections = StateSections::parse(pages, bytes)?;
     let mut context = HartContext {
         deadline: sections.take_payload(DEADLINE, 0)?.copied(),
         ..HartContext::default()
     };
-    let access = own.access();
     for section in sections.left() {
-        if banks::is_fitting(&access, section) {
+        if banks::is_fitting(hart.access, section) {
             continue;
         }
         let is_ours = context.read(Section {
@@ -87,7 +94,8 @@ pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartCont
             Err(_) => return Err(Misfit::Section(section.owner).into()),
         }
     }
-    context.check(&access).map_err(|_| Misfit::Hart(own.id()))?;
+    let fits = context.check(hart.access);
+    fits.map_err(|_| Misfit::Hart(hart.id))?;
     Ok(context)
 }
 
@@ -96,8 +104,8 @@ pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartCont
 /// # Errors
 ///
 /// [`Misfit`].
-pub(super) fn restore_banks(own: ThisHart, pages: &[Page], bytes: u64) -> Result<(), Misfit> {
+pub fn restore_banks(hart: &impl BankAccess, pages: &[Page], bytes: u64) -> Result<(), Misfit> {
     let sections = StateSections::parse(pages, bytes)?;
-    banks::restore(&own.access(), sections.left());
+    banks::restore(hart, sections.left());
     Ok(())
 }
