@@ -1,7 +1,7 @@
 //! `cargo test -p poorwill-tests --test figures-domains` (`make figures-domains`): the critical
 //! guest's figures beside a hostile domain and beside a stock Linux, in the fair time base. It
 //! shows the firmware's interference, and not that of caches or of a bus. `POORWILL_FRAMES=300` is
-//! another number of frames. The words `hostile` and `Linux` choose one of the two.
+//! another number of frames. The words `hostile`, `Linux` and `crowd` choose a part.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use poorwill_bench::report::plot::{self, Bar};
+use poorwill_tests::crowd::{Others, longest_refusal};
 use poorwill_tests::pair::{
     BesideLinux, Critical, Entries, LINUX, Late, Role, Seen, Together, Waker,
 };
@@ -20,6 +21,11 @@ const FRAMES: usize = 2000;
 
 /// The most that 99.9 % of the tasks may be later than beside an idle domain, in nanoseconds.
 const MOST_LATER: u64 = 1000;
+
+/// The most that a refused sleep of the machine may take longer beside seven domains that park and
+/// wake without a pause, in nanoseconds; and the refusals.
+const MOST_REFUSAL: u64 = 5000;
+const REFUSALS: u32 = 300;
 
 /// The most instructions from a wake event to the first frame.
 const MOST_TO_FRAME: u64 = 50_000;
@@ -71,7 +77,20 @@ fn run_all() -> anyhow::Result<()> {
     if is_chosen("Linux") {
         all.extend(beside_linux(&setup, frames)?);
     }
-    save(&all)?;
+    let refusals = match is_chosen("crowd") {
+        true => Some([Others::Idle, Others::Storm].map(|others| refusal(&setup, others))),
+        false => None,
+    };
+    let refusals = refusals
+        .map(|[idle, storm]| anyhow::Ok([idle?, storm?]))
+        .transpose()?;
+    save(&all, refusals)?;
+    if let Some([idle, storm]) = refusals {
+        ensure!(
+            storm <= idle + MOST_REFUSAL,
+            "a refused sleep takes {MOST_REFUSAL} ns longer beside seven other domains"
+        );
+    }
     let (hostile, linux) = all.split_at(hostile);
     for (group, idle) in [(hostile, "idle"), (linux, "Linux idle")] {
         let Some(idle) = group.iter().find(|figures| figures.name == idle) else {
@@ -82,6 +101,14 @@ fn run_all() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The longest refusal of a sleep, in nanoseconds.
+fn refusal(setup: &Setup, others: Others) -> anyhow::Result<u64> {
+    let longest = longest_refusal(setup, others, REFUSALS);
+    let longest = longest.with_context(|| format!("refusals beside seven domains: {others:?}"))?;
+    println!("figures: refusals beside seven domains, {others:?}: at most {longest} ns");
+    Ok(longest)
 }
 
 fn beside_hostile(
@@ -189,12 +216,19 @@ impl Figures {
 }
 
 /// Writes the table and the plot.
-fn save(all: &[Figures]) -> anyhow::Result<()> {
+fn save(all: &[Figures], refusals: Option<[u64; 2]>) -> anyhow::Result<()> {
     let mut page = HEAD.to_owned();
     for figures in all {
         write!(page, "{}", figures.row())?;
     }
     page += LEGEND;
+    if let Some([idle, storm]) = refusals {
+        write!(
+            page,
+            "\nA refused sleep of the machine takes at most {idle} ns beside seven idle domains, and \
+             {storm} ns beside seven that park and wake without a pause.\n"
+        )?;
+    }
     print!("{page}");
     let bars: Vec<_> = all.iter().map(bar).collect();
     let plot = plot::bars(&bars, "lateness of heartbeats at 99.9 %, and the most, us")?;

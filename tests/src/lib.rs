@@ -9,6 +9,7 @@
 mod boot_files;
 mod console;
 mod cores;
+pub mod crowd;
 mod damage;
 mod disks;
 mod evidence;

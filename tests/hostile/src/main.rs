@@ -43,7 +43,9 @@ pub(crate) struct Orders {
     /// 9: read the clock at the first address, and try to set its alarm; 10: end while the
     /// device writes; 11: attack by a disk; 12: raise more refused accesses than the IOMMU's queue
     /// holds; 13: stop the domain's only hart that runs; 14: begin a line on the console, and do not
-    /// end it; 15: attack without a device; 16: park while two harts start each other.
+    /// end it; 15: attack without a device; 16: park while two harts start each
+    /// other; 17: park and wake without a pause; 18: ask for the machine's sleep a number of times,
+    /// and say how long the longest refusal took.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -61,7 +63,7 @@ pub(crate) struct Orders {
     pub(crate) file: u64,
     /// The wired source of a watcher's PCI function; 0 without one.
     pub(crate) wire: u64,
-    /// Time of a sleep until its timer is due, in units of 100 ns.
+    /// Time of a sleep until its timer is due, in units of 100 ns; or the number of refusals.
     pub(crate) sleep: u64,
     /// Number of addresses that follow.
     pub(crate) addresses: u64,
@@ -115,6 +117,8 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
         }
         15 => attack::without_device(&read, addresses),
         16 => race::run(read.own_hart, read.sleep),
+        17 => sleep::storm(),
+        18 => sleep::ask(read.sleep),
         _ => {}
     }
     loop {

@@ -29,6 +29,39 @@ pub(crate) fn park(sleep: u64) {
     }
 }
 
+/// Parks and wakes without a pause.
+pub(crate) fn storm() {
+    loop {
+        set_timer(time());
+        if let Err(error) = suspend() {
+            return say(format_args!("FAIL: a park answers {error}"));
+        }
+    }
+}
+
+/// Asks for the machine's sleep in each period until it was refused this number of times, and says
+/// how long the longest refusal took.
+pub(crate) fn ask(refusals: u64) {
+    let (mut refused, mut longest, mut slept) = (0, 0, 0);
+    while refused < refusals {
+        pause(PERIOD);
+        let began = time();
+        set_timer(began + PERIOD);
+        match suspend() {
+            Err(DENIED) => {
+                longest = longest.max(time() - began);
+                refused += 1;
+            }
+            // All others are parked for a moment.
+            Ok(()) => slept += 1,
+            Err(error) => return say(format_args!("FAIL: a sleep answers {error}")),
+        }
+    }
+    say(format_args!(
+        "refused: {refused} sleeps beside {slept} others, at most {longest} ticks"
+    ));
+}
+
 /// Asks for the machine's sleep in each period, and says how long each sleep takes.
 pub(crate) fn master(sleep: u64) {
     let (mut slept, mut denied) = (0, 0);
