@@ -195,7 +195,9 @@ impl Survey<'_> {
 
 /// The mapping of a leaf; `None` if a hart would refuse the leaf.
 fn leaf(entry: u64, start: u64, bytes: u64) -> Option<Mapping> {
-    let is_valid = entry & (entry::READ | entry::WRITE) != entry::WRITE;
+    // Memory type 3 is reserved (Svpbmt).
+    let is_valid =
+        entry & (entry::READ | entry::WRITE) != entry::WRITE && entry & entry::TYPE != entry::TYPE;
     let (start, bytes) = if entry & entry::NAPOT == 0 {
         (start, bytes)
     } else {

@@ -382,6 +382,8 @@ fn tables_that_a_hart_would_not_take_are_refused() {
     assert_eq!(napot(4), None, "a unit of an unknown length");
     let typed = |m: &mut Mapped| m.memory.put(shared, leaf(DEVICE, R) | 2 << 61, 8);
     assert_eq!(with(&typed), Some(DEVICE + 4), "a memory type");
+    let reserved = |m: &mut Mapped| m.memory.put(shared, leaf(DEVICE, R) | 3 << 61, 8);
+    assert_eq!(with(&reserved), None, "a reserved memory type");
 }
 
 /// The same as a guest's, whose physical addresses are shifted by the second stage.
