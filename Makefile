@@ -126,14 +126,14 @@ check-code:
 	@echo "check: format"
 	@$(CARGO) fmt --all --check
 	@echo "check: clippy"
-	@$(CARGO) clippy --locked --quiet --release --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-hostile --exclude poorwill-guest-entry --exclude poorwill-guest-client -- -D warnings
-	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -p poorwill-loader -p poorwill-critical -p poorwill-hostile --features poorwill-loader/program,poorwill-critical/program -- -D warnings
+	@$(CARGO) clippy --locked --quiet --release --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-bare --exclude poorwill-hostile --exclude poorwill-guest-entry --exclude poorwill-guest-client -- -D warnings
+	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -p poorwill-bare -p poorwill-loader -p poorwill-critical -p poorwill-hostile --features poorwill-loader/program,poorwill-critical/program -- -D warnings
 	@$(CARGO) guest clippy --locked --quiet -p poorwill-guest-entry -p poorwill-guest-client -p poorwill-guest-tool --features poorwill-guest-tool/program -- -D warnings
 	@tools/advisories
 
 .PHONY: test-host
 test-host: ## Run the tests that need no emulator
-	@$(CARGO) test --locked --quiet --release --workspace --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-hostile --exclude poorwill-guest-entry --exclude poorwill-guest-client --exclude poorwill-tests
+	@$(CARGO) test --locked --quiet --release --workspace --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-bare --exclude poorwill-hostile --exclude poorwill-guest-entry --exclude poorwill-guest-client --exclude poorwill-tests
 	@$(CARGO) test --locked --quiet --release -p poorwill-tests --lib
 
 SUITES ?= ../suites

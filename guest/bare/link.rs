@@ -1,8 +1,8 @@
-//! Hands the linker script of bare guests to the linker, for their build scripts.
+//! The build script of bare guests: hands the linker script to the linker.
 
 use std::env;
 
-pub(crate) fn link() {
+fn main() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/bare/link.ld");
     println!("cargo::rerun-if-changed={script}");
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {

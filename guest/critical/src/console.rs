@@ -1,9 +1,9 @@
 //! Short lines for the SBI's debug console.
 
-use core::fmt::{self, Write};
+use core::fmt;
 
 use arrayvec::ArrayString;
-use sbi_rt::Physical;
+use poorwill_bare::{console, hart};
 
 /// Calls without a result after which a line is dropped: a firmware may serve calls late.
 const PATIENCE: u32 = 1000;
@@ -19,12 +19,10 @@ pub(crate) struct Console {
 impl Console {
     /// Replaces the line by `critical: TEXT`.
     pub(crate) fn say(&mut self, text: fmt::Arguments<'_>) {
-        *self = Console::default();
-        // A longer text is cut.
-        let _is_whole = write!(self.line, "critical: {text}").is_ok();
-        let room = self.line.capacity() - 1;
-        self.line.truncate(room);
-        self.line.push('\n');
+        *self = Console {
+            line: console::line(format_args!("critical: {text}")),
+            ..Console::default()
+        };
     }
 
     /// Calls DBCN once if bytes are left; returns whether some are left after it.
@@ -33,9 +31,7 @@ impl Console {
         if rest.is_empty() || self.failures >= PATIENCE {
             return false;
         }
-        let address = rest.as_ptr().expose_provenance();
-        let answer = sbi_rt::console_write(Physical::new(rest.len(), address, 0));
-        let count = answer.ok().unwrap_or(0).min(rest.len());
+        let count = console::write(rest).unwrap_or(0).min(rest.len());
         self.written += count;
         self.failures = if count == 0 { self.failures + 1 } else { 0 };
         true
@@ -48,7 +44,5 @@ pub(crate) fn fail(text: fmt::Arguments<'_>) -> ! {
     console.say(text);
     while console.flush() {}
     sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure);
-    loop {
-        crate::hardware::wait();
-    }
+    hart::halt()
 }

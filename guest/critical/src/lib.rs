@@ -8,11 +8,10 @@
 //! pipelines enter their initialisation stage again. So no frame carries data from before a sleep.
 //!
 //! The program beside this library is the loop: [`Schedule`], [`Pipeline`], [`SleepRequest`] decide,
-//! [`Can`], [`Serial`] and [`aplic`] drive. The device tree's contents are in `critical.dts`.
+//! [`Can`] and [`Serial`] drive. The device tree's contents are in `critical.dts`.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
-pub mod aplic;
 mod board;
 mod can;
 mod heartbeat;

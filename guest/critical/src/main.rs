@@ -9,13 +9,14 @@
 
 mod console;
 mod hardware;
-#[path = "../../bare/suspend.rs"]
-mod suspend;
 
 use core::arch::global_asm;
 
+use poorwill_bare::hart::{self, time};
+use poorwill_bare::{aplic, imsic, suspend};
+use poorwill_critical::SleepRequest;
 use poorwill_critical::{Board, CAN_ID, CONTROL_EVERY, Can, Heartbeat, Pipeline, Schedule, Serial};
-use poorwill_critical::{SleepRequest, aplic};
+use poorwill_memory::to_usize;
 
 use crate::console::{Console, fail};
 use crate::hardware::Device;
@@ -28,8 +29,8 @@ global_asm!(
 );
 
 /// Identities of external interrupts.
-const CAN: u32 = 1;
-const SERIAL: u32 = 2;
+const CAN: usize = 1;
+const SERIAL: usize = 2;
 
 /// Identities that are enabled while the guest runs: 1 to 63, to count those that no own device
 /// sends.
@@ -43,7 +44,7 @@ const MOST_INTERRUPTS: usize = 4;
 /// The guest. A sleep keeps all of it; `start` resets the pipeline and the schedule.
 struct Guest {
     board: Board,
-    aplic: Device,
+    aplic: usize,
     can: Can<Device, Device>,
     serial: Serial<Device>,
     schedule: Schedule,
@@ -86,7 +87,7 @@ impl Guest {
         let [bridge, chip] = board.can.bars;
         let [serial, _] = board.serial.bars;
         Guest {
-            aplic: device(board.aplic),
+            aplic: to_usize(board.aplic),
             can: Can::new(device(bridge), device(chip)),
             serial: Serial(device(serial)),
             pipeline: Pipeline::new(schedule.period() * CONTROL_EVERY),
@@ -104,7 +105,7 @@ impl Guest {
         self.start();
         loop {
             self.set_timer(self.schedule.next());
-            hardware::wait();
+            hart::wait();
             self.take_interrupts();
             self.beat();
         }
@@ -122,27 +123,29 @@ impl Guest {
             serial,
             ..
         } = self.board;
-        aplic::route(&self.aplic, can.source, hart_index, CAN);
-        aplic::route(&self.aplic, serial.source, hart_index, SERIAL);
-        hardware::enable(ALL);
+        for (source, identity) in [(can.source, CAN), (serial.source, SERIAL)] {
+            aplic::route(self.aplic, source, hart_index, identity);
+            aplic::retrigger(self.aplic, source);
+        }
+        imsic::write(imsic::EIE0, ALL);
         self.request = SleepRequest::default();
         self.pipeline.reset();
-        self.schedule.restart(hardware::time());
+        self.schedule.restart(time());
         had_bytes
     }
 
     fn take_interrupts(&mut self) {
-        let claims = core::iter::from_fn(hardware::claim).take(MOST_INTERRUPTS);
+        let claims = core::iter::from_fn(imsic::claim).take(MOST_INTERRUPTS);
         for identity in claims {
             match identity {
                 CAN => {
                     let sent = u32::from(self.can.acknowledge());
                     self.counts.confirmed = self.counts.confirmed.wrapping_add(sent);
-                    aplic::retrigger(&self.aplic, self.board.can.source);
+                    aplic::retrigger(self.aplic, self.board.can.source);
                 }
                 SERIAL => {
                     (self.serial.bytes()).for_each(|byte| self.request.hear(byte));
-                    aplic::retrigger(&self.aplic, self.board.serial.source);
+                    aplic::retrigger(self.aplic, self.board.serial.source);
                 }
                 _ => self.counts.foreign += 1,
             }
@@ -151,7 +154,7 @@ impl Guest {
 
     /// Runs what is released: the heartbeat first, as its frame is the one with a deadline.
     fn beat(&mut self) {
-        let now = hardware::time();
+        let now = time();
         let Some(due) = self.schedule.take(now) else {
             return;
         };
@@ -169,9 +172,9 @@ impl Guest {
         }
         self.console.flush();
         let load = u64::from(self.board.load_us) * self.board.timebase / 1_000_000;
-        while hardware::time() - now < load {}
+        while time() - now < load {}
         if due.is_control {
-            self.pipeline.step(hardware::time());
+            self.pipeline.step(time());
             self.take_interrupts();
             if self.request.is_made() && self.can.is_idle() {
                 self.sleep();
@@ -182,17 +185,17 @@ impl Guest {
     /// Calls SUSP once. Its timer and the serial line may wake it.
     fn sleep(&mut self) {
         let ticks = |ms| u64::from(ms) * self.board.timebase / 1000;
-        let wake = (self.board.wake_after_ms).map(|ms| hardware::time() + ticks(ms));
+        let wake = (self.board.wake_after_ms).map(|ms| time() + ticks(ms));
         self.set_timer(wake.unwrap_or(u64::MAX));
-        hardware::enable(WAKE);
-        match suspend::suspend() {
+        imsic::write(imsic::EIE0, WAKE);
+        match suspend() {
             Ok(()) => {
                 self.counts.wakes += 1;
                 let events = ["wake by=timer", "wake by=serial"];
                 self.event = Some(events[usize::from(self.start())]);
             }
             Err(error) => {
-                hardware::enable(ALL);
+                imsic::write(imsic::EIE0, ALL);
                 if self.request.refused(error) {
                     self.console
                         .say(format_args!("sleep refused: SBI error {error}"));
@@ -220,7 +223,7 @@ impl Guest {
 
     fn set_timer(&self, ticks: u64) {
         if self.board.has_sstc {
-            hardware::set_stimecmp(ticks);
+            hart::set_stimecmp(ticks);
         } else {
             sbi_rt::set_timer(ticks);
         }

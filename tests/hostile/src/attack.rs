@@ -1,11 +1,10 @@
 //! The attacks: accesses to foreign addresses, SBI calls with foreign arguments, forged interrupts.
 
+use poorwill_bare::hart::time;
 use sbi_rt::{HartMask, Physical, SbiRet};
 use sbi_spec::binary::{RET_ERR_INVALID_ADDRESS, RET_ERR_INVALID_PARAM};
 
-use crate::probe::{
-    INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, time, write,
-};
+use crate::probe::{INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, write};
 use crate::{Orders, aplic, disk, dma, say};
 
 /// Time for a line, in units of 100 ns.

@@ -2,7 +2,9 @@
 
 use core::cell::UnsafeCell;
 
-use crate::probe::{read, spin, time, write};
+use poorwill_bare::hart::time;
+
+use crate::probe::{read, spin, write};
 use crate::{IDENTITY, Orders, say, watch};
 
 /// Registers of the device (QEMU's docs/specs/edu.rst).

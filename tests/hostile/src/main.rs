@@ -16,15 +16,13 @@ mod nvme;
 mod probe;
 mod race;
 mod sleep;
-#[path = "../../../guest/bare/suspend.rs"]
-mod suspend;
 mod watch;
 
 use core::arch::global_asm;
-use core::fmt::{self, Write};
+use core::fmt;
 
-use arrayvec::ArrayString;
-use sbi_rt::Physical;
+use poorwill_bare::console;
+use poorwill_bare::hart::halt;
 
 // a1 = the orders.
 global_asm!(
@@ -121,9 +119,7 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
         18 => sleep::ask(read.sleep),
         _ => {}
     }
-    loop {
-        probe::wait();
-    }
+    halt()
 }
 
 /// The entry code calls this after a trap outside of [`probe`]'s attempts.
@@ -131,35 +127,24 @@ extern "C" fn trapped(cause: usize, pc: usize, value: usize) -> ! {
     say(format_args!(
         "FAIL: trap {cause:#x} at {pc:#x}, value {value:#x}"
     ));
-    loop {
-        probe::wait();
-    }
+    halt()
 }
 
 /// Prints a line by DBCN; a call takes a part of it.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
-    let mut line = ArrayString::<160>::new();
-    // A longer text is cut.
-    let _is_whole = write!(line, "{text}").is_ok();
-    line.truncate(line.capacity() - 1);
-    line.push('\n');
-    print(&line);
+    print(&console::line::<160>(text));
 }
 
 /// Prints text by DBCN.
 fn print(text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
-        let address = rest.as_ptr().expose_provenance();
-        let written = sbi_rt::console_write(Physical::new(rest.len(), address, 0));
-        rest = &rest[written.ok().unwrap_or(0).min(rest.len())..];
+        rest = &rest[console::write(rest).unwrap_or(0).min(rest.len())..];
     }
 }
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     say(format_args!("FAIL: {}", info.message()));
-    loop {
-        probe::wait();
-    }
+    halt()
 }

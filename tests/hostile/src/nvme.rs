@@ -4,11 +4,12 @@
 
 use core::cell::UnsafeCell;
 
+use poorwill_bare::hart::time;
 use poorwill_medium::nvme::register::{
     ACQ, AQA, ASQ, CC, CC_EN, CSTS, CSTS_CFS, CSTS_RDY, DOORBELLS,
 };
 
-use crate::probe::{read, time, write};
+use crate::probe::{read, write};
 
 /// Entries of 64 bytes (2^6) and 16 bytes (2^4), 4 KiB pages, NVM command set.
 const CC_RUN: u32 = 4 << 20 | 6 << 16 | CC_EN;

@@ -2,6 +2,9 @@
 
 use core::arch::asm;
 
+use poorwill_bare::hart::{self, time};
+use poorwill_bare::{imsic, mmio, write_csr};
+
 /// Cause of an access fault of an instruction (privileged specification, table of `scause`).
 pub(crate) const INSTRUCTION_FAULT: u64 = 1;
 /// The same of a load.
@@ -52,34 +55,24 @@ pub(crate) fn execute(address: u64) -> Option<u64> {
 
 /// Writes a register of a device of its own.
 pub(crate) fn write(address: u64, value: u32) {
-    // SAFETY: the test names a device of this domain.
-    unsafe {
-        core::ptr::with_exposed_provenance_mut::<u32>(address as usize).write_volatile(value);
-    }
+    mmio::write32(address as usize, value);
 }
 
 /// Reads a register of a device of its own.
 pub(crate) fn read(address: u64) -> u32 {
-    // SAFETY: as above.
-    unsafe { core::ptr::with_exposed_provenance::<u32>(address as usize).read_volatile() }
+    mmio::read32(address as usize)
 }
 
 /// The register of the hart's interrupt file with the pending bit of an identity, and the bit. Each
 /// register has 64 identities, and an even number (RISC-V AIA 1.0, 3.8.3).
-fn pending_bit(identity: usize) -> (usize, u64) {
-    const EIP0: usize = 0x80;
-    (EIP0 + identity / 64 * 2, 1 << (identity % 64))
+fn pending_bit(identity: usize) -> (usize, usize) {
+    (imsic::EIP0 + identity / 64 * 2, 1 << (identity % 64))
 }
 
 /// Whether an external interrupt is pending in the hart's interrupt file.
 pub(crate) fn is_pending(identity: usize) -> bool {
     let (register, bit) = pending_bit(identity);
-    let value: u64;
-    // SAFETY: the domain's harts have files; reading changes nothing.
-    unsafe {
-        asm!("csrw siselect, {}", "csrr {}, sireg", in(reg) register, out(reg) value);
-    }
-    value & bit != 0
+    imsic::read(register) & bit != 0
 }
 
 /// Whether the hart can enable external interrupts, or one is pending.
@@ -101,29 +94,15 @@ pub(crate) fn clear_pending(identity: usize) {
     unsafe { asm!("csrw siselect, {}", "csrc sireg, {}", in(reg) register, in(reg) bit) }
 }
 
-/// Reads `time`, in units of 100 ns.
-pub(crate) fn time() -> u64 {
-    let ticks;
-    // SAFETY: reading the clock changes no state.
-    unsafe { asm!("csrr {}, time", out(reg) ticks) };
-    ticks
-}
-
 /// Sets the timer of the hart, whose interrupt ends a sleep and runs no code.
 pub(crate) fn set_timer(ticks: u64) {
     const TIMER: usize = 1 << 5;
-    // SAFETY: `sstatus.SIE` is clear, so that interrupts run no code.
-    unsafe { asm!("csrw 0x14d, {}", "csrw sie, {}", in(reg) ticks, in(reg) TIMER) }
+    hart::set_stimecmp(ticks);
+    write_csr!("sie", TIMER);
 }
 
 /// Lets time pass, in units of 100 ns, without a wait for an interrupt.
 pub(crate) fn spin(ticks: u64) {
     let end = time() + ticks;
     while time() < end {}
-}
-
-/// Waits for an enabled interrupt.
-pub(crate) fn wait() {
-    // SAFETY: `wfi` changes no state.
-    unsafe { asm!("wfi") };
 }

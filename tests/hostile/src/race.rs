@@ -4,12 +4,12 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use poorwill_bare::{hart::time, suspend};
 use sbi_spec::binary::RET_ERR_ALREADY_AVAILABLE;
 use sbi_spec::hsm::{EID_HSM, HART_START, HART_STOP, hart_state};
 
-use crate::probe::{set_timer, spin, time};
+use crate::probe::{set_timer, spin};
 use crate::say;
-use crate::suspend::suspend;
 
 /// A hart of the race. The loop below knows the offsets.
 #[repr(C)]

@@ -2,12 +2,13 @@
 
 use core::arch::global_asm;
 
+use poorwill_bare::hart::{time, wait};
+use poorwill_bare::suspend;
 use sbi_spec::susp::{EID_SUSP, SUSPEND};
 
 use crate::attack;
-use crate::probe::{set_timer, time, wait};
+use crate::probe::set_timer;
 use crate::say;
-use crate::suspend::suspend;
 
 /// Time between two sleeps, and between two requests of the master, in units of 100 ns.
 const AWAKE: u64 = 200_000;

@@ -2,8 +2,10 @@
 
 use core::cell::UnsafeCell;
 
-use crate::probe::{clear_pending, is_pending, read, takes_external, time, write};
-use crate::{IDENTITY, Orders, aplic, say};
+use poorwill_bare::{aplic, hart::time};
+
+use crate::probe::{clear_pending, is_pending, read, takes_external, write};
+use crate::{IDENTITY, Orders, say};
 
 /// How long it watches, in units of 100 ns.
 const WATCH: u64 = 60_000_000;
@@ -81,7 +83,7 @@ pub(crate) fn run(orders: &Orders) {
 /// Listens to the wired source of the device. Returns whether the watcher sees an interrupt that the
 /// device raises, and none after that.
 fn sees_wired(orders: &Orders) -> bool {
-    aplic::listen(orders.aplic, orders.wire);
+    aplic::route(orders.aplic as usize, orders.wire as u32, 0, IDENTITY);
     write(orders.device + RAISE, 1);
     let end = time() + LIMIT;
     while time() < end && !is_pending(IDENTITY) {}

@@ -1,7 +1,7 @@
 //! Lines on the console, through the SBI's debug console.
 
 use core::fmt::{self, Write};
-use sbi_rt::Physical;
+use poorwill_bare::console;
 
 /// The debug console as a place to write text to.
 #[derive(Debug)]
@@ -11,9 +11,8 @@ impl Write for Console {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
-            let call = sbi_rt::console_write(Physical::new(rest.len(), rest.as_ptr() as usize, 0));
             // The call may take fewer bytes than offered, but an error is final.
-            let written = call.ok().ok_or(fmt::Error)?;
+            let written = console::write(rest).ok_or(fmt::Error)?;
             rest = rest.get(written..).ok_or(fmt::Error)?;
         }
         Ok(())

@@ -5,9 +5,10 @@ use crate::{
     arch::{self, guard},
     check,
     machine::{GenerationId, Machine},
-    mmio, read_csr, write_csr,
+    mmio,
 };
 use arrayvec::ArrayVec;
+use poorwill_bare::{aplic, imsic};
 
 /// External interrupts in `sie`/`sip`.
 const EXTERNAL: usize = 1 << 9;
@@ -31,27 +32,6 @@ pub(crate) struct Chip {
 const PLIC_ENABLE: usize = 0x2000;
 const PLIC_THRESHOLD: usize = 0x20_0000;
 const PLIC_CLAIM: usize = 0x20_0004;
-
-// APLIC, by the AIA specification 1.0, chapter 4.
-const APLIC_SOURCECFG: usize = 0x0;
-const APLIC_SETIP: usize = 0x1c00;
-const APLIC_SETIPNUM: usize = 0x1cdc;
-const APLIC_CLRIPNUM: usize = 0x1ddc;
-const APLIC_SETIENUM: usize = 0x1edc;
-const APLIC_SETIE: usize = 0x1e00;
-const APLIC_TARGET: usize = 0x3000;
-/// `domaincfg`: interrupts enabled, delivered as messages.
-const APLIC_ON: u32 = 0x104;
-/// `sourcecfg`: active while high.
-const APLIC_LEVEL_HIGH: u32 = 6;
-/// `sourcecfg`: active at a rising edge.
-const APLIC_RISING_EDGE: u32 = 4;
-
-// IMSIC, by the AIA specification 1.0, chapter 3: numbers for `siselect`.
-const EIDELIVERY: usize = 0x70;
-const EITHRESHOLD: usize = 0x72;
-const EIP0: usize = 0x80;
-const EIE0: usize = 0xc0;
 
 /// The identity by which the generation ID's interrupt reaches a hart, which has it off.
 const OF_GENERATION_ID: usize = 45;
@@ -92,27 +72,27 @@ impl Chip {
     }
 
     fn set_up_aplic(&mut self, machine: &Machine, aplic: usize, hart_index: usize, number: usize) {
-        self.write(aplic, APLIC_ON);
+        self.write(aplic, aplic::SENDS_MESSAGES);
         for source in 1..=machine.uart_interrupt + 8 {
-            self.write(aplic + APLIC_SOURCECFG + 4 * source, APLIC_LEVEL_HIGH);
+            self.write(aplic + aplic::SOURCECFG + 4 * source, aplic::LEVEL_HIGH);
             let identity = cell(source + number % 3);
             let target = if machine.has_imsic { identity } else { 1 };
             self.write(
-                aplic + APLIC_TARGET + 4 * source,
+                aplic + aplic::TARGET + 4 * source,
                 cell(hart_index) << 18 | target,
             );
         }
         if let Some(id) = &machine.generation_id {
-            self.write(aplic + APLIC_SOURCECFG + 4 * id.source, APLIC_RISING_EDGE);
-            mmio::write32(aplic + APLIC_CLRIPNUM, cell(id.source));
+            self.write(aplic + aplic::SOURCECFG + 4 * id.source, aplic::RISING_EDGE);
+            mmio::write32(aplic + aplic::CLRIPNUM, cell(id.source));
             if machine.has_imsic {
                 let target = cell(hart_index) << 18 | cell(OF_GENERATION_ID);
-                self.write(aplic + APLIC_TARGET + 4 * id.source, target);
-                mmio::write32(aplic + APLIC_SETIENUM, cell(id.source));
+                self.write(aplic + aplic::TARGET + 4 * id.source, target);
+                mmio::write32(aplic + aplic::SETIENUM, cell(id.source));
             }
         }
-        mmio::write32(aplic + APLIC_SETIENUM, cell(machine.uart_interrupt));
-        let enables = aplic + APLIC_SETIE;
+        mmio::write32(aplic + aplic::SETIENUM, cell(machine.uart_interrupt));
+        let enables = aplic + aplic::SETIE;
         self.registers.push((enables, mmio::read32(enables)));
         if !machine.has_imsic {
             // Direct delivery: this hart's idelivery and ithreshold.
@@ -125,16 +105,17 @@ impl Chip {
 
     fn set_up_imsic(&mut self, machine: &Machine, number: usize) {
         let identity = machine.uart_interrupt + number % 3;
-        write_csr!("siselect", EIP0);
-        write_csr!("sireg", read_csr!("sireg") & !(1 << OF_GENERATION_ID));
+        imsic::write(
+            imsic::EIP0,
+            imsic::read(imsic::EIP0) & !(1 << OF_GENERATION_ID),
+        );
         for (select, value) in [
-            (EIDELIVERY, 1),
-            (EITHRESHOLD, 0),
-            (EIE0, 1 << identity | 1 << 40),
+            (imsic::EIDELIVERY, 1),
+            (imsic::EITHRESHOLD, 0),
+            (imsic::EIE0, 1 << identity | 1 << 40),
         ] {
-            write_csr!("siselect", select);
-            write_csr!("sireg", value);
-            self.imsic.push((select, read_csr!("sireg")));
+            imsic::write(select, value);
+            self.imsic.push((select, imsic::read(select)));
         }
     }
 
@@ -155,8 +136,7 @@ impl Chip {
             );
         }
         for &(select, was) in &self.imsic {
-            write_csr!("siselect", select);
-            let now = read_csr!("sireg");
+            let now = imsic::read(select);
             check!(
                 now == was,
                 "IMSIC register {select:#x}: {now:#x}, was {was:#x}"
@@ -185,10 +165,9 @@ impl Chip {
             self.id
         );
         let (pending, bit) = if machine.has_imsic {
-            write_csr!("siselect", EIP0);
-            (read_csr!("sireg"), OF_GENERATION_ID)
+            (imsic::read(imsic::EIP0), OF_GENERATION_ID)
         } else {
-            let pending = mmio::read32(aplic + APLIC_SETIP + id.source / 32 * 4);
+            let pending = mmio::read32(aplic + aplic::SETIP + id.source / 32 * 4);
             (pending as usize, id.source % 32)
         };
         check!(
@@ -202,8 +181,8 @@ impl Chip {
     pub(crate) fn leave_pending(&mut self, machine: &Machine) {
         let Some(aplic) = machine.aplic else { return };
         let source = machine.uart_interrupt + 9;
-        self.write(aplic + APLIC_SOURCECFG + 4 * source, APLIC_RISING_EDGE);
-        mmio::write32(aplic + APLIC_SETIPNUM, cell(source));
+        self.write(aplic + aplic::SOURCECFG + 4 * source, aplic::RISING_EDGE);
+        mmio::write32(aplic + aplic::SETIPNUM, cell(source));
         self.pending = Some(source);
         self.check_pending(machine);
     }
@@ -211,7 +190,7 @@ impl Chip {
     /// Checks that the source that was left pending is.
     fn check_pending(&self, machine: &Machine) {
         if let Some((source, aplic)) = self.pending.zip(machine.aplic) {
-            let found = mmio::read32(aplic + APLIC_SETIP + source / 32 * 4);
+            let found = mmio::read32(aplic + aplic::SETIP + source / 32 * 4);
             check!(
                 found & 1 << (source % 32) != 0,
                 "source {source} is pending: {found:#x}"
@@ -254,11 +233,11 @@ impl Chip {
             );
             mmio::write32(claim, source);
         } else if machine.has_imsic {
-            let top: usize;
-            // SAFETY: `stopei` (AIA) is there with an IMSIC; the write takes
-            // the pending interrupt off.
-            unsafe { core::arch::asm!("csrrw {}, 0x15c, zero", out(reg) top) };
-            check!(top != 0, "the IMSIC names an identity: {top:#x}");
+            let identity = imsic::claim();
+            check!(
+                identity.is_some(),
+                "the IMSIC names an identity: {identity:x?}"
+            );
         }
     }
 }

@@ -16,7 +16,6 @@ mod fw_cfg;
 mod irqchip;
 mod machine;
 mod memory;
-mod mmio;
 mod pci;
 mod random;
 mod sriov;
@@ -27,6 +26,7 @@ mod workers;
 
 use dtoolkit::fdt::Fdt;
 use machine::Machine;
+pub(crate) use poorwill_bare::{mmio, read_csr, write_csr};
 use poorwill_devicetree::open;
 
 /// Where the entry code goes to, on the boot hart alone.

@@ -109,7 +109,5 @@ pub(crate) fn exit(status: u32) -> ! {
     }
     crate::say!("the test device at {device:#x} did not end the machine: powering off");
     let _ = sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure);
-    loop {
-        core::hint::spin_loop();
-    }
+    poorwill_bare::hart::halt()
 }

@@ -12,30 +12,9 @@ pub(crate) mod translated;
 pub(crate) mod vector;
 
 pub(crate) use entry::{STACK_SIZE, image, worker_stack_top};
+pub(crate) use poorwill_bare::hart::time;
 
-/// Reads a CSR.
-#[macro_export]
-macro_rules! read_csr {
-    ($name:literal) => {{
-        let value: usize;
-        // SAFETY: reading the CSRs named in this crate has no side effect; one
-        // that the hart lacks ends in the fatal trap.
-        unsafe { core::arch::asm!(concat!("csrr {}, ", $name), out(reg) value) };
-        value
-    }};
-}
-
-/// Writes a CSR.
-#[macro_export]
-macro_rules! write_csr {
-    ($name:literal, $value:expr) => {{
-        let value: usize = $value;
-        // SAFETY: the CSRs written in this crate hold no state that the
-        // compiler relies on: translation stays off, and traps go to
-        // handlers that end the machine or restore what they changed.
-        unsafe { core::arch::asm!(concat!("csrw ", $name, ", {}"), in(reg) value) };
-    }};
-}
+use crate::write_csr;
 
 /// `sstatus.SIE`: interrupts are taken in S-mode.
 pub(crate) const SSTATUS_SIE: usize = 1 << 1;
@@ -55,11 +34,6 @@ pub(crate) const TIMER: usize = 1 << 5;
 /// `scause` of an interrupt with the number whose bit is `mask`.
 pub(crate) const fn interrupt_cause(mask: usize) -> usize {
     1 << 63 | mask.trailing_zeros() as usize
-}
-
-/// The machine's time, in ticks of `timebase-frequency`.
-pub(crate) fn time() -> u64 {
-    read_csr!("time") as u64
 }
 
 /// Lets no interrupt through, and points traps to the fatal handler.

@@ -5,6 +5,8 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use poorwill_bare::{aplic, imsic};
+
 use crate::{
     arch, check,
     machine::{MAX_HARTS, Machine},
@@ -24,12 +26,6 @@ const MESSAGE: usize = 2;
 /// one that is lost.
 const IDENTITIES: [usize; 2] = [41, 42];
 
-// APLIC and IMSIC (AIA, chapters 4 and 3).
-const GENMSI: usize = 0x3000;
-const DELIVERS_MESSAGES: u32 = 0x104;
-const EIDELIVERY: usize = 0x70;
-const EITHRESHOLD: usize = 0x72;
-const EIE0: usize = 0xc0;
 const FILE_BYTES: usize = 0x1000;
 
 /// Numbers: of the last interrupt that a hart has sent to the next by each way, and of the last
@@ -43,7 +39,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     let ticks = |ms| ms * machine.timebase / 1000;
     let end = arch::time() + ticks(machine.number("ms", 100) as u64);
     if let Some(aplic) = machine.aplic.filter(|_| machine.has_imsic) {
-        mmio::write32(aplic, DELIVERS_MESSAGES);
+        mmio::write32(aplic, aplic::SENDS_MESSAGES);
     }
     let boot = machine.index_of(hart);
     say!("traffic: all harts run");
@@ -81,9 +77,12 @@ impl<'m> Exchange<'m> {
             let enabled = IDENTITIES
                 .iter()
                 .fold(0, |bits, identity| bits | 1 << identity);
-            for (register, value) in [(EITHRESHOLD, 0), (EIE0, enabled), (EIDELIVERY, 1)] {
-                write_csr!("siselect", register);
-                write_csr!("sireg", value);
+            for (register, value) in [
+                (imsic::EITHRESHOLD, 0),
+                (imsic::EIE0, enabled),
+                (imsic::EIDELIVERY, 1),
+            ] {
+                imsic::write(register, value);
             }
         }
         Exchange {
@@ -152,7 +151,7 @@ impl<'m> Exchange<'m> {
             _ => {
                 let aplic = self.machine.aplic.expect("beside the IMSICs");
                 let target = cell(self.next) << 18 | cell(IDENTITIES[1]);
-                mmio::write32(aplic + GENMSI, target);
+                mmio::write32(aplic + aplic::GENMSI, target);
             }
         }
     }
@@ -167,11 +166,11 @@ impl<'m> Exchange<'m> {
             return;
         }
         loop {
-            match claim() {
-                0 => return,
-                identity if identity == IDENTITIES[0] => self.took(STORE),
-                identity if identity == IDENTITIES[1] => self.took(MESSAGE),
-                identity => check!(false, "nothing has sent identity {identity}"),
+            match imsic::claim() {
+                None => return,
+                Some(identity) if identity == IDENTITIES[0] => self.took(STORE),
+                Some(identity) if identity == IDENTITIES[1] => self.took(MESSAGE),
+                Some(identity) => check!(false, "nothing has sent identity {identity}"),
             }
         }
     }
@@ -180,14 +179,6 @@ impl<'m> Exchange<'m> {
         let sent = SENT[way][self.last].load(Ordering::Acquire);
         TAKEN[way][self.last].store(sent, Ordering::Release);
     }
-}
-
-/// Takes the identity that is pending in the own interrupt file, the lowest of several.
-fn claim() -> usize {
-    let top: usize;
-    // SAFETY: `stopei` (AIA) is there with an IMSIC; the write takes the pending interrupt off.
-    unsafe { core::arch::asm!("csrrw {}, 0x15c, zero", out(reg) top) };
-    top >> 16
 }
 
 /// A number for a register of 32 bits.

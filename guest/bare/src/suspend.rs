@@ -9,7 +9,7 @@ use sbi_spec::susp::{EID_SUSP, SUSPEND};
 /// # Errors
 ///
 /// The SBI's error, if the machine did not sleep.
-pub(crate) fn suspend() -> Result<(), isize> {
+pub fn suspend() -> Result<(), isize> {
     const TO_RAM: isize = 0;
     let mut error = TO_RAM;
     // SAFETY: at the wake vector a1 is the stack pointer of the call, and memory is as it was. All
