@@ -438,6 +438,43 @@ fn a_guest_needs_the_rights_of_both_stages() {
 }
 
 #[test]
+fn other_registers_and_data_are_left_to_the_os() {
+    const UBE: u64 = 1 << 6;
+    const VSBE: u64 = 1 << 5;
+    const SBE: u64 = 1 << 36;
+    let wide = |lowest: u32| [0, 2].map(|length| length << lowest);
+    let load = |status| {
+        let device = if status & MPP == 0 { R | U } else { R };
+        let mut mapped = Mapped::new(cause::LOAD_ACCESS, device | X, device);
+        mapped.fault.status = status;
+        mapped.access().is_some()
+    };
+    for status in [MPP_S | UBE, MPP_S | 1 << 32].into_iter().chain(wide(32)) {
+        assert!(load(status), "U-mode's are not S-mode's: {status:#x}");
+    }
+    for (status, what) in [
+        (UBE, "a big-endian program"),
+        (1 << 32, "a 32-bit program"),
+        (SBE, "a big-endian OS's program"),
+        (MPP_S | SBE, "a big-endian OS"),
+        (MPP_S | 1 << 34, "a 32-bit OS"),
+    ] {
+        assert!(!load(status), "{what}");
+    }
+    let load = |status, hstatus, vsstatus| {
+        let mut mapped = guest(R | U);
+        mapped.hart.write_csr(Csr::Hstatus, hstatus);
+        mapped.hart.write_csr(Csr::Vsstatus, vsstatus);
+        mapped.fault.status |= status;
+        mapped.access().is_some()
+    };
+    assert!(load(0, 2 << 32, UBE | 1 << 32), "the guest's program's");
+    assert!(!load(0, VSBE, 0), "a big-endian guest");
+    assert!(!load(0, 1 << 32, 0), "a 32-bit guest");
+    assert!(!load(SBE, 0, 0), "a big-endian hypervisor");
+}
+
+#[test]
 fn a_fault_goes_to_the_supervisor() {
     for (vector, status, after) in [
         // From S-mode, interrupts on.

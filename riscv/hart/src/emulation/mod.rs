@@ -60,6 +60,25 @@ mod status {
     pub(super) fn is_guest(status: u64) -> bool {
         status & MPV != 0
     }
+
+    /// Returns whether U-mode has 64-bit registers and little-endian data, by `mstatus` or
+    /// `vsstatus` (UXL, UBE).
+    pub(super) fn is_user_ordinary(status: u64) -> bool {
+        status >> 32 & 3 != NARROW && status & 1 << 6 == 0
+    }
+
+    /// The same of S-mode, by `mstatus` (SXL, SBE).
+    pub(super) fn is_supervisor_ordinary(status: u64) -> bool {
+        status >> 34 & 3 != NARROW && status & 1 << 36 == 0
+    }
+
+    /// The same of VS-mode, by `hstatus` (VSXL, VSBE).
+    pub(super) fn is_guest_ordinary(hstatus: u64) -> bool {
+        hstatus >> 32 & 3 != NARROW && hstatus & 1 << 5 == 0
+    }
+
+    /// Registers of 32 bits.
+    const NARROW: u64 = 1;
 }
 
 /// An exception of the OS, with the CSRs after the trap into machine mode.
@@ -113,7 +132,7 @@ impl Access {
     /// Decodes the access of the faulting instruction; `x` are the registers. `None` unless it is a
     /// naturally aligned load or store of an integer register that the caller may make; the OS then
     /// gets the fault. AMOs, floating point, vectors, and a hypervisor's loads from its guest are
-    /// not supported.
+    /// not supported, nor are 32-bit registers and big-endian data.
     pub fn of(
         fault: &Fault,
         x: &[usize; 32],

@@ -48,11 +48,19 @@ pub(super) struct Translation<'m, M> {
 }
 
 impl<'m, M: PhysicalMemory> Translation<'m, M> {
-    /// The faulting caller's translation; `None` if its mode is unknown.
+    /// The faulting caller's translation; `None` if its mode is unknown, or has 32-bit registers or
+    /// big-endian data.
     pub(super) fn of(fault: &Fault, hart: &impl CsrAccess, memory: &'m M) -> Option<Self> {
         let user = !status::is_supervisor(fault.status);
         let mxr = fault.status & status::MXR != 0;
+        let is_ordinary = |own| !user || status::is_user_ordinary(own);
+        if !status::is_supervisor_ordinary(fault.status) {
+            return None;
+        }
         if !status::is_guest(fault.status) {
+            if !is_ordinary(fault.status) {
+                return None;
+            }
             let first = Stage {
                 tables: tables(fault.satp)?,
                 user,
@@ -67,6 +75,9 @@ impl<'m, M: PhysicalMemory> Translation<'m, M> {
             });
         }
         let guest = hart.read_csr(Csr::Vsstatus)?;
+        if !status::is_guest_ordinary(hart.read_csr(Csr::Hstatus)?) || !is_ordinary(guest) {
+            return None;
+        }
         let first = Stage {
             tables: tables(hart.read_csr(Csr::Vsatp)?)?,
             user,
