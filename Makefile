@@ -23,7 +23,7 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 5
-	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical --test domains --test partition --test together
+	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical --test partition --test together
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
@@ -78,12 +78,12 @@ WAKES ?= 200
 
 .PHONY: soak-domains
 soak-domains: setup fetch build guest critical hostile plugin ## Wake each machine with domains WAKES=1000 times, end its Linux ten times in each way, and let harts start each other amid 100,000 sleeps (about 100 minutes)
-	@POORWILL_STRICT=1 POORWILL_ROUNDS=100000 $(CARGO) test --locked --quiet --release -p poorwill-tests --test domains -- "harts start each other"
+	@POORWILL_STRICT=1 POORWILL_WAKES=$(if $(filter command line,$(origin WAKES)),$(WAKES),1000) $(CARGO) test --locked --release -p poorwill-tests --test machines -- domains-
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(if $(filter command line,$(origin WAKES)),$(WAKES),1000) $(CARGO) test --locked --quiet --release -p poorwill-tests --test together --test partition
 
 .PHONY: soak-snapshot
 soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots (WAKES=200), and cut the power during other wakes
-	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines
+	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines -- linux-snapshot
 
 .PHONY: say-demo say-demo-cut say-demo-domains say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-bench-domains say-soak say-soak-snapshot say-fuzz say-perf
 say-demo:
@@ -143,7 +143,7 @@ suites: setup-tools firmware ## Run kvm-unit-tests' SBI suite, cloned below SUIT
 	@tools/suites $(SUITES)
 
 .PHONY: mutants
-mutants: setup fetch build guest test-kernel loader plugin ## Remove checks from the firmware, one at a time, and see that a test fails
+mutants: setup fetch build guest test-kernel loader hostile plugin ## Remove checks from the firmware, one at a time, and see that a test fails
 	@tools/mutants
 
 QUICK ?=

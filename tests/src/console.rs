@@ -14,13 +14,19 @@ pub(crate) const WOKE: &str = "poorwill: wake loaded_bytes=";
 /// Start of the firmware's line before it starts the next stage without an image.
 pub(crate) const COLD_BOOT: &str = "poorwill: cold boot: ";
 
+/// Start of the firmware's line about a start that it refuses.
+pub(crate) const CANNOT_START: &str = "poorwill: cannot start";
+
 /// Console lines after which the trial cannot succeed.
 pub(crate) const FATAL: [&str; 4] = [
     "poorwill: warning: ",
     "poorwill: panic",
-    "poorwill: cannot start",
+    CANNOT_START,
     "poorwill: fault",
 ];
+
+/// Further lines after which no machine with domains can succeed.
+pub(crate) const FATAL_IN_DOMAINS: [&str; 3] = ["FAIL", "Oops", "Kernel panic"];
 
 /// How the firmware must start the OS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +93,35 @@ pub(crate) fn check_absent(lines: &[&str], forbidden: &[String]) -> anyhow::Resu
         }
     }
     Ok(())
+}
+
+/// Checks that the firmware refused the domains for exactly these reasons at each of its `starts`,
+/// and started none.
+pub(crate) fn check_refused(
+    lines: &[&str],
+    reasons: &[String],
+    starts: usize,
+) -> anyhow::Result<()> {
+    let after = |start| {
+        lines
+            .iter()
+            .filter_map(move |line| line.strip_prefix(start))
+    };
+    let refusals =
+        after(CANNOT_START).filter(|rest| rest.starts_with(": the partition is refused: "));
+    let refusals = refusals.count();
+    ensure!(refusals == starts, "{refusals} refusals, not {starts}");
+    let found: Vec<_> = after("poorwill: partition: ").collect();
+    let wanted = reasons.iter().cycle().take(starts * reasons.len());
+    ensure!(
+        found.len() == starts * reasons.len()
+            && found
+                .iter()
+                .zip(wanted)
+                .all(|(line, text)| line.starts_with(text)),
+        "the reasons are {found:#?}, not {starts} times {reasons:#?}"
+    );
+    check_absent(lines, &["starts on hart".to_owned(), "watching".to_owned()])
 }
 
 /// The lines that match one of `texts`.
@@ -207,6 +242,26 @@ mod tests {
         check_order(&["ab"], &wanted).unwrap_err();
         check_absent(&["c"], &wanted).unwrap();
         check_absent(&["ab"], &wanted).unwrap_err();
+    }
+
+    #[test]
+    fn a_refusal_has_its_reasons_alone() {
+        let reasons = ["a", "b"].map(str::to_owned);
+        let own = ["a x", "b"].map(|reason| format!("poorwill: partition: {reason}"));
+        let refused = "poorwill: cannot start: the partition is refused: 2 reasons";
+        let good = [&*own[0], &own[1], refused];
+        check_refused(&good, &reasons, 1).unwrap();
+        check_refused(&[good, good].concat(), &reasons, 2).unwrap();
+        let late = "poorwill: domain side0: starts on hart 0";
+        for bad in [
+            &[good, good].concat()[..],
+            &[good[0], refused],
+            &[good[1], good[0], refused],
+            &[good[0], good[1], good[1], refused],
+            &[good[0], good[1], refused, late],
+        ] {
+            check_refused(bad, &reasons, 1).unwrap_err();
+        }
     }
 
     #[test]

@@ -79,6 +79,11 @@ fn trial(
         .machines
         .get(machine)
         .with_context(|| format!("no machine {machine}"))?;
+    let has_domains = row.page || !row.domains.is_empty();
+    ensure!(
+        board.sockets == has_domains,
+        "domains are for machines with `sockets`, and those for domains"
+    );
     let disk = |name: &String| {
         plan.disks
             .get(name)
@@ -154,15 +159,19 @@ pub fn ask_for_cuts(trials: &mut [Trial], cuts: Option<u32>, seed: Option<u64>) 
     }
 }
 
-/// Keeps only the trials with power-ons that soak, and repeats each of these `times` times.
-pub fn soak_wakes(trials: &mut Vec<Trial>, times: u32) {
+/// Keeps only the trials with power-ons that soak, and repeats these for `wakes` wakes.
+pub fn soak_wakes(trials: &mut Vec<Trial>, wakes: u32) {
     trials.retain_mut(|trial| {
         let mut soaks = false;
         for step in &mut trial.steps {
             if let Step::PowerOn(on) = step
-                && on.soaks
+                && let Some(part) = on.soaks
             {
-                on.times = times;
+                let times = (wakes / part).max(1);
+                match on.rounds {
+                    0 => on.times = times,
+                    _ => on.rounds = times,
+                }
                 soaks = true;
             }
         }
@@ -241,6 +250,9 @@ mod tests {
         };
         assert!(complaint(&format!("{row}machines = ['m']")).contains("sleeps or steps"));
         assert!(complaint(&format!("{row}machines = ['x']\nsleeps = 1")).contains("no machine x"));
+        let domains =
+            format!("{row}machines = ['m']\nsleeps = 1\ndomains = [{{ hostile = 'idle' }}]");
+        assert!(complaint(&domains).contains("machines with `sockets`"));
         let instead = "steps = [{ power_on = 'off', guest = 'u-boot', instead = 'case=alive' }]";
         let lost = format!("{row}machines = ['m']\n{instead}");
         assert!(complaint(&lost).contains("for the test kernel"));

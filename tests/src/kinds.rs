@@ -38,6 +38,13 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
         kinds.insert(format!("disk with {areas} areas, and more {beside}"));
     }
     kinds.extend(words(&row.words));
+    // A role's time is an amount.
+    let domains = (row.domains.iter()).map(|domain| format!("domain {domain:?}"));
+    kinds.extend(domains.map(|kind| kind.replace(|c: char| c.is_ascii_digit(), "")));
+    kinds.insert(format!(
+        "bus {:?}, tree {}, page {}",
+        row.bus, row.tree, row.page
+    ));
     for step in &trial.steps {
         match step {
             Step::PowerOn(on) => kinds.extend(of_power_on(trial, on, &medium)),
@@ -78,7 +85,7 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
         format!("{end:?} {medium}"),
         format!("wakes otherwise {}, any start {}", on.wake, on.any_start),
         format!("cut while it runs {}", on.cut_within_ms.is_some()),
-        format!("soaks {} on {interrupts:?}", on.soaks),
+        format!("soaks {} on {interrupts:?}", on.soaks.is_some()),
         format!("writes nothing {}", on.writes_nothing),
     ]);
     kinds.extend(words(trial.row.words_of(on)));
@@ -88,6 +95,7 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
         .chain(&on.repeats)
         .chain(&on.cold_boot)
         .chain(&on.grows);
+    let texts = texts.chain(&on.lines).chain(&on.refused);
     kinds.extend(texts.map(|text| format!("text {text}")));
     kinds.extend(on.faults.iter().map(|fault| {
         let (operation, place, every) = (fault.on, fault.at, fault.nth.is_none());
@@ -97,7 +105,12 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
     kinds.insert(format!("changed {memory:?} {harts:?} {:?}", on.disks));
     kinds.extend(on.arguments.iter().map(|word| format!("argument {word}")));
     kinds.extend(on.typed.iter().map(|typed| format!("typed {}", typed.line)));
-    kinds.extend(on.events.iter().map(|event| format!("event {event:?}")));
+    let events = on.events.iter().chain(&on.round);
+    kinds.extend(events.map(|event| format!("event {event:?}")));
+    kinds.insert(format!(
+        "OpenSBI {}, poison {}",
+        on.opensbi, trial.row.poison_free
+    ));
     kinds
 }
 

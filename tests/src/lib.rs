@@ -12,6 +12,7 @@ mod cores;
 pub mod crowd;
 mod damage;
 mod disks;
+mod domains;
 mod evidence;
 mod expand;
 mod faults;

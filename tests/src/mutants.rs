@@ -7,11 +7,6 @@ use std::process::Command;
 use crate::expand::expand;
 use crate::load_plan;
 
-/// The second line of a mutant's patch, if it is of this kind.
-fn line<'a>(patch: &'a str, kind: &str) -> Option<&'a str> {
-    patch.lines().nth(1)?.strip_prefix(kind)
-}
-
 /// The patches of all mutants.
 fn texts() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants");
@@ -24,25 +19,15 @@ fn texts() -> Vec<String> {
 fn each_mutant_names_a_trial_that_is_run_often() {
     let trials = expand(&load_plan().unwrap()).unwrap();
     let texts = texts();
-    let rows = texts.iter().filter_map(|text| line(text, "row: "));
+    let rows = texts
+        .iter()
+        .filter_map(|text| text.lines().nth(1)?.strip_prefix("row: "));
     let rows: Vec<_> = rows.collect();
     assert!(rows.len() > 10, "{rows:?}");
     for row in rows {
         let is_run = |trial: &crate::Trial| trial.name.contains(row) && !trial.is_long;
         assert!(trials.iter().any(is_run), "no trial {row} is run often");
     }
-}
-
-/// Rows of tests/domains are in its sources.
-#[test]
-fn each_row_of_domains_is_there() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: &str| fs::read_to_string(folder.join("domains").join(path)).unwrap();
-    let rows = read("main.rs") + &read("refused.rs") + &read("written.rs");
-    let texts = texts();
-    let mut named = texts.iter().filter_map(|text| line(text, "domains: "));
-    assert!(named.clone().count() > 3);
-    assert_eq!(named.find(|row| !rows.contains(&format!("\"{row}"))), None);
 }
 
 /// A patch that does not apply to the sources would remove no check.

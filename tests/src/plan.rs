@@ -6,9 +6,13 @@ use anyhow::Context;
 use poorwill_machine::paths::Kernel;
 use serde::Deserialize;
 
+mod domains;
 mod power_on;
 
-pub(crate) use power_on::{Deed, End, PowerOn, WrittenBackBy};
+pub(crate) use domains::Critical;
+pub use domains::Role;
+pub(crate) use domains::{Bus, Domain, Linux, Load};
+pub(crate) use power_on::{Deed, End, Event, PowerOn, WrittenBackBy};
 
 /// The plan.
 #[derive(Clone, Debug, Deserialize)]
@@ -38,6 +42,9 @@ pub struct Board {
     pub hold_up_us: Option<u32>,
     /// The name of a node at whose start the device tree is damaged.
     pub damaged_at: Option<String>,
+    /// Whether it has an IOMMU, and a socket for each of the row's domains.
+    #[serde(default)]
+    pub sockets: bool,
 }
 
 /// A kind of disk.
@@ -124,6 +131,22 @@ pub struct Row {
     /// Names of its disks, in order.
     #[serde(default)]
     pub disks: Vec<String>,
+    /// The domains of a machine with `sockets`, by their sockets. Harts and memory of the row are
+    /// those of each socket. The row has no other guest.
+    #[serde(default)]
+    pub domains: Vec<Domain>,
+    /// A machine with `sockets` has the domains of the example of docs/domains.md.
+    #[serde(default)]
+    pub page: bool,
+    /// The PCI devices of hostile domains.
+    #[serde(default)]
+    pub bus: Bus,
+    /// Further source text of the device tree.
+    #[serde(default)]
+    pub tree: String,
+    /// Contents of memory at each power-on.
+    #[serde(default)]
+    pub loads: Vec<Load>,
     /// QEMU loads junk as an initrd. The firmware must clear it at a wake.
     #[serde(default)]
     pub junk_initrd: bool,
@@ -437,7 +460,9 @@ fn read(text: &str) -> anyhow::Result<Plan> {
         let row = row.as_table_mut().context("a row is not a table")?;
         let has_plugin = row.get("plugin").and_then(toml::Value::as_bool) == Some(true);
         let implied = ["loader", "lasting_memory"].map(|key| (key.to_owned(), has_plugin.into()));
-        for (key, value) in implied.into_iter().chain(defaults.clone()) {
+        let has_domains = row.contains_key("domains");
+        let no_guest = has_domains.then(|| ("guest".to_owned(), "nothing".into()));
+        for (key, value) in implied.into_iter().chain(no_guest).chain(defaults.clone()) {
             row.entry(key).or_insert(value);
         }
     }

@@ -6,7 +6,7 @@ use poorwill_machine::Qemu;
 use poorwill_machine::paths::{self, Kernel, Tiny};
 
 use crate::expand::Trial;
-use crate::plan::{Guest, Step};
+use crate::plan::{Domain, Guest, Step};
 
 /// Programs and files. Each is present, or has the reason why it is not.
 #[derive(Clone, Debug)]
@@ -176,6 +176,19 @@ impl Setup {
         let plugin = trial.row.plugin.then_some(&self.plugin);
         let boots_linux = trial.disks.iter().any(|disk| disk.boot);
         let linux = boots_linux.then(|| self.linux_for(trial));
+        let loads_hostile = trial.row.loads.iter().any(|load| load.hostile);
+        let of_domain = |domain: &Domain| match domain {
+            Domain::Hostile(_) => self.hostile.as_ref().err(),
+            Domain::Critical(_) => self.critical.as_ref().err(),
+            Domain::Linux(_) => self.linux.as_ref().err(),
+        };
+        let needs_opensbi = |step: &Step| matches!(step, Step::PowerOn(on) if on.opensbi);
+        let of_domains = [
+            (self.linux.as_ref().err()).filter(|_| trial.row.page),
+            (self.critical.as_ref().err()).filter(|_| trial.row.page),
+            (self.hostile.as_ref().err()).filter(|_| loads_hostile),
+            (self.opensbi.as_ref().err()).filter(|_| trial.steps.iter().any(needs_opensbi)),
+        ];
         let of_all = [
             linux.and_then(|linux| linux.as_ref().err()),
             self.qemu.as_ref().err(),
@@ -187,11 +200,18 @@ impl Setup {
         ];
         of_all
             .into_iter()
+            .chain(of_domains)
+            .chain(trial.row.domains.iter().map(of_domain))
             .chain(trial.steps.iter().map(of_step))
             .flatten()
             .next()
             .map(String::as_str)
     }
+}
+
+/// What was found, or an error with the reason why it is missing.
+pub(crate) fn found<T>(what: &Result<T, String>) -> anyhow::Result<&T> {
+    what.as_ref().map_err(|reason| anyhow::anyhow!("{reason}"))
 }
 
 fn poisoning() -> Result<PathBuf, String> {

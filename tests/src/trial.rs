@@ -1,8 +1,9 @@
 //! Runs one trial.
 
 mod assemble;
-mod domains;
+mod events;
 mod follow;
+mod loops;
 mod power_on;
 
 use std::collections::BTreeSet;
@@ -263,7 +264,7 @@ impl Run<'_> {
     fn cut(&mut self, cuts: u32, seed: u64) -> anyhow::Result<()> {
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
         let soak = Soak {
-            machine: self.machine(&PowerOn::ending(End::Sleep, 1), None)?,
+            machine: self.machine(&PowerOn::ending(End::Sleep, 1), self.folder)?,
             qemu,
             disks: &self.disks,
             files: self

@@ -1,6 +1,6 @@
 //! A guest for tests of domains. In one role it tries to reach what is not its own, in another it
-//! watches its memory and its interrupts; in others it sleeps. tests/domains.rs starts both, and reads their
-//! lines.
+//! watches its memory and its interrupts; in others it sleeps. Rows of tests/plan.toml start both, and
+//! wait for their lines.
 #![no_std]
 #![no_main]
 #![allow(

@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use poorwill_critical::Heartbeat;
-use poorwill_machine::domains::critical_devices;
-use poorwill_machine::qmp::{Control, socket_arguments};
-use poorwill_machine::{PowerOn, RunningMachine, tree as of_qemu};
+use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
+use poorwill_machine::size::Bytes;
+use poorwill_machine::{Machine, PowerOn, RunningMachine, tree as of_qemu};
 use poorwill_plugin::log::Entry;
 use tempfile::TempDir;
 
 use super::entries::{Entries, TRAPS, entries};
 use super::growing::Growing;
-use super::orders::Role;
 use super::steady::{Beat, CHIP, CHIP_BYTES, FRAME, HART, beats};
-use super::tree::{BRIDGE_DEVICE, BUS, Bus, EDU, partition};
-use super::{HARTS, Pair};
+use crate::domains::Sockets;
 use crate::instant::symbol;
+use crate::plan::{Bus, Critical as Settings, Domain, Role};
+use crate::setup::found;
 use crate::{Setup, frames, wait_for};
 
 /// Limit of each wait.
@@ -33,14 +33,6 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The firmware's function that enters a woken OS.
 pub(super) const TO_OS: &str = "enter_supervisor";
-
-/// The critical socket.
-const SOCKET: usize = 1;
-
-/// The example of a device tree, and its options there.
-const TREE: &str = include_str!("../../../guest/critical/critical.dts");
-const WAKE_AFTER: &str = "poorwill,wake-after-ms = <500>;";
-const LOAD: &str = "poorwill,load-us = <0>;";
 
 /// The event that ends a sleep of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,44 +112,54 @@ impl Together {
     ///
     /// A missing file, or QEMU does not start.
     pub fn power_on(setup: &Setup, role: Role, critical: Critical) -> anyhow::Result<Self> {
-        let qemu = found(&setup.qemu)?;
-        let firmware = found(&setup.firmware)?;
-        let bus = Bus {
-            devices: &[BRIDGE_DEVICE, EDU],
-            ..BUS
-        };
-        let mut pair = Pair::new(firmware, HARTS, &bus)?;
-        let attacker = role.is_attacker().then_some(0);
-        pair.write_tree(qemu, &partition(attacker, &bus, HARTS, true))?;
-        pair.load_hostile(0, HARTS, found(&setup.hostile)?, role)?;
-        of_qemu::write_source(&source(critical)?, &pair.at("critical"))?;
-        pair.load(SOCKET, &pair.at("critical"), found(&setup.critical)?);
-        pair.add_devices();
-        Self::start(setup, pair, critical)
+        Self::start(setup, Domain::Hostile(role), critical)
     }
 
-    /// Starts a machine whose socket 1 has the critical guest.
-    pub(super) fn start(setup: &Setup, mut pair: Pair, critical: Critical) -> anyhow::Result<Self> {
+    /// Starts the critical guest beside another domain.
+    pub(super) fn start(setup: &Setup, other: Domain, critical: Critical) -> anyhow::Result<Self> {
         let (qemu, firmware) = (found(&setup.qemu)?, found(&setup.firmware)?);
-        let control = socket_arguments(&pair.at("qmp"));
-        pair.machine.extra_arguments.extend(control);
-        pair.add_plugin(found(&setup.plugin)?, symbol(firmware, TO_OS)?);
-        pair.add_trace(critical.is_traced);
-        let mut running = pair.machine.power_on(qemu, PowerOn::default())?;
+        let own = Settings {
+            wake_after_ms: critical.waker.after_ms(),
+            load_us: critical.load_us,
+        };
+        let sockets = Sockets {
+            setup,
+            domains: &[other, Domain::Critical(own)],
+            bus: &Bus::default(),
+            harts: 2,
+            memory: Bytes::mib(256),
+        };
+        let folder = socket_folder()?;
+        let at = |name: &str| folder.path().join(name);
+        let mut machine = sockets.machine(qemu, firmware, folder.path(), folder.path())?;
+        let source = sockets.source();
+        if !source.is_empty() {
+            of_qemu::write(&machine, qemu, &source, &at("tree"))?;
+            machine.add("-dtb", at("tree"));
+        }
+        (machine.extra_arguments).extend(socket_arguments(&at("qmp")));
+        let to_os = symbol(firmware, TO_OS)?;
+        add_plugin(&mut machine, found(&setup.plugin)?, &at("log"), to_os);
+        machine.add("-D", at("trace"));
+        machine.add("-trace", TRAPS);
+        if critical.is_traced {
+            machine.add("-trace", frames::WRITES);
+        }
+        let mut running = machine.power_on(qemu, PowerOn::default())?;
         running.fail_on(&["FAIL", "panic on hart", "cannot start"]);
-        let control = Control::connect(&pair.at("qmp"), LIMIT)?;
-        let line = UnixStream::connect(pair.at("trigger"))?;
+        let control = Control::connect(&at("qmp"), LIMIT)?;
+        let line = UnixStream::connect(at("trigger"))?;
         wait_for(&mut running, "critical: start ", LIMIT)?;
         Ok(Together {
             running,
             control,
             line,
             critical,
-            log: Growing::open(&pair.at("log"))?,
+            log: Growing::open(&at("log"))?,
             sent: 0,
-            trace: Growing::open(&pair.at("trace"))?,
+            trace: Growing::open(&at("trace"))?,
             parts: Vec::new(),
-            folder: pair.folder,
+            folder,
         })
     }
 
@@ -284,50 +286,13 @@ impl Together {
     }
 }
 
-/// A file of the setup.
-pub(super) fn found<T>(what: &Result<T, String>) -> anyhow::Result<&T> {
-    what.as_ref().map_err(|what| anyhow::anyhow!("{what}"))
-}
-
-/// The source of the guest's tree.
-fn source(critical: Critical) -> anyhow::Result<String> {
-    let after = critical.waker.after_ms();
-    let after = after.map(|ms| format!("poorwill,wake-after-ms = <{ms}>;"));
-    let after = after.unwrap_or_default();
-    ensure!(
-        TREE.contains(WAKE_AFTER) && TREE.contains(LOAD),
-        "critical.dts has changed"
-    );
-    let load = format!("poorwill,load-us = <{}>;", critical.load_us);
-    Ok(TREE.replace(WAKE_AFTER, &after).replace(LOAD, &load))
-}
-
-impl Pair {
-    /// Adds the critical guest's functions, and the socket for its serial line.
-    fn add_devices(&mut self) {
-        for (option, value) in critical_devices(Some(&self.at("trigger"))) {
-            self.machine.add(option, value);
-        }
-    }
-
-    /// Adds the fair time base, and a log of the CAN chip's registers and of wakes of an OS.
-    pub(super) fn add_plugin(&mut self, plugin: &Path, to_os: u64) {
-        let (plugin, log) = (plugin.display(), self.at("log"));
-        let (log, end) = (log.display(), CHIP + CHIP_BYTES);
-        self.machine.add("-accel", "tcg,thread=single");
-        self.machine.add("-seed", "7");
-        self.machine.add("-rtc", "base=2026-01-01,clock=vm");
-        let plugin =
-            format!("{plugin},grace=0,log={log},log-stores={CHIP:#x}-{end:#x},log-pc={to_os:#x}");
-        self.machine.add("-plugin", plugin);
-    }
-
-    fn add_trace(&mut self, has_writes: bool) {
-        let trace = self.at("trace");
-        self.machine.add("-D", trace);
-        self.machine.add("-trace", TRAPS);
-        if has_writes {
-            self.machine.add("-trace", frames::WRITES);
-        }
-    }
+/// Adds the fair time base, and a log of the CAN chip's registers and of wakes of an OS.
+pub(super) fn add_plugin(machine: &mut Machine, plugin: &Path, log: &Path, to_os: u64) {
+    let (plugin, log, end) = (plugin.display(), log.display(), CHIP + CHIP_BYTES);
+    machine.add("-accel", "tcg,thread=single");
+    machine.add("-seed", "7");
+    machine.add("-rtc", "base=2026-01-01,clock=vm");
+    let plugin =
+        format!("{plugin},grace=0,log={log},log-stores={CHIP:#x}-{end:#x},log-pc={to_os:#x}");
+    machine.add("-plugin", plugin);
 }

@@ -3,14 +3,10 @@
 use std::fmt;
 
 use anyhow::Context;
-use poorwill_machine::domains::{DomainOnQemu, Domains};
-use poorwill_machine::paths::{Kernel, Tiny};
-use poorwill_machine::qmp::socket_folder;
-use poorwill_machine::size::Bytes;
 
-use super::Pair;
-use super::critical::{Critical, Seen, Together, Waker, found};
+use super::critical::{Critical, Seen, Together, Waker};
 use crate::Setup;
+use crate::plan::{Domain, Linux};
 
 /// A panic asks for a reboot at once, which ends the domain.
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 quiet";
@@ -99,34 +95,11 @@ impl BesideLinux {
             load_us: self.load_us,
             is_traced: false,
         };
-        let tiny = Tiny::find(Kernel::Stock)?;
-        let folder = socket_folder()?;
-        let linux = DomainOnQemu {
-            name: "side0".into(),
-            wake_order: 2,
-            kernel: Some(tiny.kernel),
-            initrd: Some(tiny.initrd),
-            append: COMMAND_LINE.into(),
-            ..DomainOnQemu::default()
-        };
-        let own = DomainOnQemu {
-            name: "side1".into(),
-            wake_order: 1,
-            critical: Some(found(&setup.critical)?.clone()),
-            trigger: Some(folder.path().join("trigger")),
-            wake_after_ms: critical.waker.after_ms(),
-            load_us: critical.load_us,
-            may_sleep: true,
-            ..DomainOnQemu::default()
-        };
-        let domains = Domains {
-            memory: Bytes::mib(256),
-            harts: 2,
-            domains: vec![linux, own],
-        };
-        let firmware = found(&setup.firmware)?;
-        let (machine, _) = domains.machine(found(&setup.qemu)?, &[], firmware, folder.path())?;
-        Together::start(setup, Pair { machine, folder }, critical)
+        let linux = Domain::Linux(Linux {
+            words: COMMAND_LINE.into(),
+            ..Linux::default()
+        });
+        Together::start(setup, linux, critical)
     }
 
     fn boot(self, together: &mut Together) -> anyhow::Result<()> {

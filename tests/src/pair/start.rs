@@ -9,11 +9,11 @@ use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::size::Bytes;
 use poorwill_plugin::log::{Entry, What};
 
-use super::Pair;
-use super::critical::{LIMIT, LOOK_EVERY, TO_OS, found};
+use super::critical::{LIMIT, LOOK_EVERY, TO_OS, add_plugin};
 use super::growing::Growing;
 use crate::Setup;
 use crate::instant::symbol;
+use crate::setup::found;
 
 /// The hart that starts Linux, by its index.
 const HART: usize = 0;
@@ -63,12 +63,13 @@ pub fn instructions_to_linux(setup: &Setup, left: Left) -> anyhow::Result<u64> {
     if left == Left::Linux {
         machine.kernel = Some(kernel.clone());
     }
-    let mut pair = Pair { machine, folder };
-    pair.add_plugin(found(&setup.plugin)?, symbol(firmware, TO_OS)?);
-    let mut running = pair.machine.power_on(qemu, PowerOn::default())?;
+    let log = folder.path().join("log");
+    let to_os = symbol(firmware, TO_OS)?;
+    add_plugin(&mut machine, found(&setup.plugin)?, &log, to_os);
+    let mut running = machine.power_on(qemu, PowerOn::default())?;
     let started = running.wait_for("poorwill: cold boot", LIMIT);
     started.with_context(|| running.tail(20).join("\n"))?;
-    let mut log = Growing::open(&pair.at("log"))?;
+    let mut log = Growing::open(&log)?;
     let until = Instant::now() + LIMIT;
     loop {
         running.run_for(LOOK_EVERY)?;

@@ -6,7 +6,7 @@ use super::{Fault, Guest};
 use crate::instant::Instant;
 
 /// A power-on, or several equal ones.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerOn {
     /// The required end.
@@ -14,9 +14,9 @@ pub struct PowerOn {
     /// The number of equal power-ons.
     #[serde(default = "once")]
     pub times: u32,
-    /// If `POORWILL_WAKES` is set, it replaces `times`.
-    #[serde(default)]
-    pub soaks: bool,
+    /// If `POORWILL_WAKES` is set, its quotient by this number replaces `rounds`, or `times` without
+    /// rounds.
+    pub soaks: Option<u32>,
     /// The machine must boot cold, for a reason that matches this pattern. Unset: a sleeping
     /// machine must wake, and any other must boot cold with `no image`.
     pub cold_boot: Option<String>,
@@ -76,6 +76,28 @@ pub struct PowerOn {
     /// Lines to wait for, in this order, and the actions at them.
     #[serde(default)]
     pub events: Vec<Event>,
+    /// The number of rounds of events after `events`.
+    #[serde(default)]
+    pub rounds: u32,
+    /// The events of a round. `{round}` stands for its number, from 1 on.
+    #[serde(default)]
+    pub round: Vec<Event>,
+    /// Texts of lines to wait for after the events, in this order.
+    #[serde(default)]
+    pub lines: Vec<String>,
+    /// The firmware refuses the domains for exactly these reasons, in this order. No domain starts.
+    #[serde(default)]
+    pub refused: Vec<String>,
+    /// The number of starts that are refused so.
+    #[serde(default = "once")]
+    pub starts: usize,
+    /// After that, the machine also starts with OpenSBI in place of Poorwill. The same events and
+    /// lines must come, and lines with `probe ` must be equal.
+    #[serde(default)]
+    pub opensbi: bool,
+    /// For `runs`: the time after the last line, in ms.
+    #[serde(default)]
+    pub runs_on_ms: u64,
     /// For a power cut: it comes at a random moment up to this time, in ms.
     pub cut_within_ms: Option<u64>,
     /// Starts of lines that must differ: no such line may come twice in the trial.
@@ -92,8 +114,8 @@ pub struct PowerOn {
     pub writes_nothing: bool,
 }
 
-fn once() -> u32 {
-    1
+fn once<T: From<u8>>() -> T {
+    1.into()
 }
 
 impl PowerOn {
@@ -102,35 +124,7 @@ impl PowerOn {
         Self {
             power_on,
             times,
-            soaks: false,
-            cold_boot: None,
-            wake: false,
-            any_start: false,
-            expect: Vec::new(),
-            forbid: Vec::new(),
-            show: Vec::new(),
-            instead: None,
-            guest: None,
-            words: None,
-            domains: false,
-            memory: None,
-            harts: None,
-            arguments: Vec::new(),
-            plugin: None,
-            fails_within: None,
-            fails: None,
-            fails_again: None,
-            loses: false,
-            written_back_by: None,
-            disks: None,
-            faults: Vec::new(),
-            typed: Vec::new(),
-            events: Vec::new(),
-            cut_within_ms: None,
-            differ: Vec::new(),
-            repeats: None,
-            grows: Vec::new(),
-            writes_nothing: false,
+            ..Self::default()
         }
     }
 }
@@ -150,12 +144,13 @@ pub enum WrittenBackBy {
 }
 
 /// The end of a power-on.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
     /// The firmware saves the machine and powers off.
     Sleep,
     /// The guest reports success (QEMU's exit status 42).
+    #[default]
     Success,
     /// Power-off without a sleep, or a reset if that ends QEMU.
     Off,
@@ -165,6 +160,8 @@ pub enum End {
     PowerFails,
     /// The power is cut (`cut_within_ms`), at any stage.
     Cut,
+    /// The machine still runs after all events and lines. Then it is switched off.
+    Runs,
     /// As `Sleep`, several times, and then as `Success` within `times` power-ons. For a guest that
     /// chooses the number of its sleeps.
     SleepsThenSuccess,
@@ -184,17 +181,22 @@ pub struct Typed {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
-    /// A text that the line contains.
+    /// A text that the line contains. Empty: the action comes at once.
+    #[serde(default)]
     pub after: String,
     /// The line's end need not have come.
     #[serde(default)]
     pub in_line: bool,
+    /// The line may have come before the last event.
+    #[serde(default)]
+    pub early: bool,
     /// The action.
+    #[serde(default)]
     pub does: Deed,
 }
 
 /// An action on a machine.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deed {
     /// This text is typed.
@@ -207,6 +209,11 @@ pub enum Deed {
     PowerFails,
     /// The power is good again (`plugin`).
     PowerGood,
+    /// These bytes arrive on the critical guest's serial line.
+    Trigger(String),
+    /// The machine runs for this time.
+    RunMs(u64),
     /// None: the trial only waits for the line.
+    #[default]
     Nothing,
 }

@@ -9,36 +9,23 @@ use poorwill_machine::tree::{power_fail, write};
 use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, GRACE_US, Machine, TINY_COMMAND_LINE};
 use poorwill_plugin::cache::Geometry;
 
-use super::{Run, domains};
+use super::power_on::{has_supply, psu};
+use super::{Run, loops};
 use crate::damage::Found;
+use crate::domains::{self, Sockets, add_loads};
 use crate::plan::{Guest, PowerOn};
-use crate::setup::EDK2_VARIABLES;
+use crate::setup::{EDK2_VARIABLES, found};
 use crate::tree;
 use crate::{faults, intact, power};
 
-/// The file, or an error if it is missing.
-fn found(file: &Result<PathBuf, String>) -> anyhow::Result<PathBuf> {
-    file.clone().map_err(anyhow::Error::msg)
-}
-
 impl Run<'_> {
-    /// The machine of a power-on. `supply` is the path of its power supply's socket.
-    pub(super) fn machine(&self, on: &PowerOn, supply: Option<&Path>) -> anyhow::Result<Machine> {
+    /// The machine of a power-on. Its sockets are in the folder `sockets`.
+    pub(super) fn machine(&self, on: &PowerOn, sockets: &Path) -> anyhow::Result<Machine> {
         let (trial, setup) = (self.trial, self.setup);
-        let mut machine = Machine {
-            harts: on.harts.unwrap_or(trial.harts),
-            memory: on
-                .memory
-                .as_deref()
-                .map(str::parse)
-                .transpose()?
-                .unwrap_or(trial.memory),
-            interrupts: trial.interrupts,
-            command_line: trial.row.words_of(on).to_owned(),
-            exit_on_reset: trial.row.exit_on_reset,
-            ..Machine::new(found(setup.firmware_for(trial))?)
+        let mut machine = match trial.board.sockets {
+            true => self.on_sockets(sockets)?,
+            false => self.on_board(on)?,
         };
-        self.add_guest(on, &mut machine)?;
         if trial.row.junk_initrd {
             machine.initrd = Some(self.folder.join("junk"));
         }
@@ -56,7 +43,7 @@ impl Run<'_> {
             more.extend(["-drive".to_owned(), drive]);
         }
         if trial.row.edk2 {
-            machine.loader = Some(found(&setup.edk2)?);
+            machine.loader = Some(found(&setup.edk2)?.clone());
             let file = self.edk2_variables()?.display().to_string();
             let drive = format!(
                 "if=pflash,unit=1,format=raw,file={}",
@@ -72,28 +59,67 @@ impl Run<'_> {
                 format!("name=opt/poorwill/test,string={instead}"),
             ]);
         }
-        machine.extra_arguments = more.into_iter().map(OsString::from).collect();
+        (machine.extra_arguments).extend(more.into_iter().map(OsString::from));
         self.add_tree(on, &mut machine)?;
+        add_loads(&mut machine, &trial.row.loads, &setup.hostile, self.folder)?;
         if on.domains {
-            domains::load(&mut machine, self.folder)?;
+            loops::load(&mut machine, self.folder)?;
         }
         if trial.row.plugin {
             // Added last, so that a QEMU that only writes the device tree runs without the plugin.
             let plugin = found(&self.setup.plugin)?;
             // Harts wait, so that a slow disk of the host causes no time-out in a driver.
             let grace_us = if trial.disks.is_empty() { 0 } else { GRACE_US };
-            let firmware = &machine.firmware;
-            let plugin = power::arguments(&plugin, firmware, self.folder, supply, grace_us, on)?;
+            let supply = has_supply(on).then(|| psu(sockets));
+            let (firmware, supply) = (&machine.firmware, supply.as_deref());
+            let plugin = power::arguments(plugin, firmware, self.folder, supply, grace_us, on)?;
             (machine.extra_arguments).extend(plugin.into_iter().map(OsString::from));
         }
         Ok(machine)
+    }
+
+    /// A machine without sockets, with its guest.
+    fn on_board(&self, on: &PowerOn) -> anyhow::Result<Machine> {
+        let trial = self.trial;
+        let memory = on.memory.as_deref().map(str::parse).transpose()?;
+        let mut machine = Machine {
+            harts: on.harts.unwrap_or(trial.harts),
+            memory: memory.unwrap_or(trial.memory),
+            interrupts: trial.interrupts,
+            command_line: trial.row.words_of(on).to_owned(),
+            exit_on_reset: trial.row.exit_on_reset,
+            ..Machine::new(found(self.setup.firmware_for(trial))?)
+        };
+        self.add_guest(on, &mut machine)?;
+        Ok(machine)
+    }
+
+    /// A machine with sockets, with its domains.
+    fn on_sockets(&self, sockets: &Path) -> anyhow::Result<Machine> {
+        let qemu = found(&self.setup.qemu)?;
+        let firmware = found(self.setup.firmware_for(self.trial))?;
+        match self.trial.row.page {
+            true => domains::of_page(qemu, firmware, sockets),
+            false => (self.sockets()).machine(qemu, firmware, self.folder, sockets),
+        }
+    }
+
+    fn sockets(&self) -> Sockets<'_> {
+        let row = &self.trial.row;
+        Sockets {
+            setup: self.setup,
+            domains: &row.domains,
+            bus: &row.bus,
+            harts: self.trial.harts,
+            memory: self.trial.memory,
+        }
     }
 
     /// The flash with the loader, which is created at the first power-on.
     fn loader_flash(&self) -> anyhow::Result<PathBuf> {
         let file = self.folder.join("loader");
         if !file.exists() {
-            make_loader(&found(&self.setup.loader)?, &file)?;
+            make_loader(found(&self.setup.loader)?, &file)?;
         }
         Ok(file)
     }
@@ -114,8 +140,8 @@ impl Run<'_> {
         let (trial, setup) = (self.trial, self.setup);
         let guest = trial.row.guest_of(on);
         match guest {
-            Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
-            Guest::UBoot => machine.kernel = Some(found(setup.u_boot_for(trial))?),
+            Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?.clone()),
+            Guest::UBoot => machine.kernel = Some(found(setup.u_boot_for(trial))?.clone()),
             Guest::Nothing => {}
             Guest::LinuxTiny => {
                 let tiny = setup.tiny_for(trial).map_err(anyhow::Error::msg)?;
@@ -144,22 +170,22 @@ impl Run<'_> {
     /// Adds the board's nodes to QEMU's device tree, if the board has some.
     fn add_tree(&self, on: &PowerOn, machine: &mut Machine) -> anyhow::Result<()> {
         let board = &self.trial.board;
-        let is_qemus =
-            board.tree.is_none() && board.hold_up_us.is_none() && board.damaged_at.is_none();
-        if is_qemus && !on.domains {
-            return Ok(());
-        }
-        let file = self.folder.join("tree.dtb");
-        let qemu = self.setup.qemu.clone().map_err(anyhow::Error::msg)?;
         let mut source = String::new();
         if let Some(hold_up_us) = board.hold_up_us {
             let cache = Geometry::default().bytes();
             source += &power_fail(machine.interrupts, hold_up_us, cache);
         }
-        // Last, since it may delete nodes that were added before.
+        source += &self.sockets().source();
+        // Last, since they may delete nodes that were added before.
         source += board.tree.as_deref().unwrap_or_default();
-        source += if on.domains { domains::SOURCE } else { "" };
-        write(machine, &qemu, &source, &file)?;
+        source += &self.trial.row.tree;
+        source += if on.domains { loops::SOURCE } else { "" };
+        if source.is_empty() && board.damaged_at.is_none() {
+            return Ok(());
+        }
+        let file = self.folder.join("tree.dtb");
+        let qemu = found(&self.setup.qemu)?;
+        write(machine, qemu, &source, &file)?;
         if let Some(node) = &board.damaged_at {
             tree::damage(&file, node)?;
         }

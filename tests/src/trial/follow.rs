@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use poorwill_machine::psu::{self, Power};
-use poorwill_machine::qmp::Control;
 use poorwill_machine::{Exit, RunningMachine};
 
 use super::Run;
+use super::events::Hands;
 use crate::console::{
-    COLD_BOOT, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_saved, matching,
+    COLD_BOOT, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_refused, check_saved,
+    matching,
 };
-use crate::plan::{Deed, End, PowerOn};
+use crate::plan::{End, PowerOn};
 use crate::power;
 
 /// QEMU's exit status when a guest reports success.
@@ -22,28 +22,12 @@ impl Run<'_> {
     pub(super) fn follow(
         &self,
         running: &mut RunningMachine,
-        mut control: Option<Control>,
+        hands: &mut Hands<'_>,
         on: &PowerOn,
         start: &Start,
     ) -> anyhow::Result<End> {
-        let limit = Duration::from_secs(self.trial.row.timeout_s);
-        for event in &on.events {
-            match event.in_line {
-                true => running.wait_for_prompt(&event.after, limit)?,
-                false => running.wait_for(&event.after, limit).map(drop)?,
-            }
-            match (&event.does, &mut control) {
-                (Deed::Type(text), _) => running.send(text.as_bytes())?,
-                (Deed::Break, Some(control)) => control.send_break("console")?,
-                (Deed::Nothing, _) => {}
-                (Deed::Reset, Some(control)) => control.reset()?,
-                (Deed::PowerFails, _) => psu::set(&power::memory(self.folder), Power::Fail)?,
-                (Deed::PowerGood, _) => psu::set(&power::memory(self.folder), Power::Good)?,
-                (Deed::Break | Deed::Reset, None) => {
-                    bail!("there is no connection to QEMU's control socket")
-                }
-            }
-        }
+        let limit = hands.limit;
+        hands.follow(running, on)?;
         for typed in &on.typed {
             running.wait_for_prompt(&typed.at, limit)?;
             running.send(format!("{}\r", typed.line).as_bytes())?;
@@ -55,11 +39,19 @@ impl Run<'_> {
                 start,
             );
         }
-        let exit = wait_exit(running, limit)?;
+        let exit = match on.power_on {
+            End::Runs => {
+                running.run_for(Duration::from_millis(on.runs_on_ms))?;
+                running.kill().map(|_| None)?
+            }
+            _ => Some(wait_exit(running, limit)?),
+        };
         let lines = running.lines();
         let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
-        let ended = check_end(on.power_on, &exit, &lines)?;
-        if !on.any_start {
+        let ended = exit.map_or(Ok(End::Runs), |exit| check_end(on.power_on, &exit, &lines))?;
+        if !on.refused.is_empty() {
+            check_refused(&lines, &on.refused, on.starts)?;
+        } else if !on.any_start {
             start.check(&lines)?;
         }
         if let (Some(most), End::Sleep) = (self.trial.row.saved_ratio, ended) {

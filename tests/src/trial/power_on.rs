@@ -1,27 +1,36 @@
 //! Runs a power-on: builds the machine, switches it on, and checks its console, disks and memory.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{anyhow, ensure};
+use anyhow::{Context, anyhow, ensure};
 use poorwill_machine::PowerOn as Switch;
 use poorwill_machine::console::Line;
 use poorwill_machine::psu::Link;
 use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
-use tempfile::TempDir;
 
 use super::Run;
-use crate::console::{FATAL, Start};
+use super::events::Hands;
+use crate::console::{CANNOT_START, FATAL, FATAL_IN_DOMAINS, Start};
 use crate::disks::TrialDisk;
 use crate::evidence::evidence;
 use crate::intact;
 use crate::persistent::{self, Keys};
 use crate::plan::{Deed, End, PowerOn};
 use crate::power;
+use crate::setup::found;
 use crate::stop_stacks;
 use crate::update;
 
 /// The reason of a cold boot of a machine that did not sleep.
 const NO_IMAGE: &str = "^no image(:|$)";
+
+/// The reason of a machine with domains.
+const HAS_DOMAINS: &str = "the machine has domains";
+
+/// The most starts of OpenSBI for one answer, and the limit of each line.
+const OPENSBI_STARTS: usize = 8;
+const OPENSBI_LIMIT: Duration = Duration::from_secs(15);
 
 /// Time limit for a connection to QEMU's control socket.
 const CONNECT_LIMIT: Duration = Duration::from_secs(120);
@@ -39,15 +48,12 @@ impl Run<'_> {
         }
         let _turn = self.host.turn();
         self.disks.iter().try_for_each(TrialDisk::switch_on)?;
-        let socket = folder_for(on, |deed| matches!(deed, Deed::Break | Deed::Reset))?;
-        let supply = folder_for(on, |deed| {
-            matches!(deed, Deed::PowerFails | Deed::PowerGood)
-        })?;
-        let supply = supply.as_ref().map(|folder| folder.path().join("psu"));
-        let mut machine = self.machine(on, supply.as_deref())?;
-        if let Some(socket) = &socket {
-            let arguments = socket_arguments(&socket.path().join("qmp"));
-            machine.extra_arguments.extend(arguments);
+        let sockets = socket_folder()?;
+        let mut machine = self.machine(on, sockets.path())?;
+        let qmp = sockets.path().join("qmp");
+        let has_control = has(on, |deed| matches!(deed, Deed::Break | Deed::Reset));
+        if has_control {
+            machine.extra_arguments.extend(socket_arguments(&qmp));
         }
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
         let log = self.folder.join("console.log");
@@ -60,19 +66,21 @@ impl Run<'_> {
             },
         )?;
         // The link's name needs the memory file, which exists now.
-        let _link = supply
-            .map(|socket| Link::make(&power::memory(self.folder), socket))
+        let memory = power::memory(self.folder);
+        let _link = has_supply(on)
+            .then(|| Link::make(&memory, psu(sockets.path())))
             .transpose()?;
-        // A line that the plan expects does not end the power-on.
-        let is_expected = |text: &&str| on.expect.iter().any(|line| line.contains(text));
-        let fatal: Vec<_> = (FATAL.into_iter())
-            .filter(|text| !is_expected(text))
-            .collect();
-        running.fail_on(&fatal);
-        let control = socket
-            .map(|socket| Control::connect(&socket.path().join("qmp"), CONNECT_LIMIT))
-            .transpose()?;
-        let mut outcome = self.follow(&mut running, control, on, &start);
+        running.fail_on(&self.fatal(on));
+        let mut hands = Hands {
+            control: has_control
+                .then(|| Control::connect(&qmp, CONNECT_LIMIT))
+                .transpose()?,
+            sockets: sockets.path(),
+            memory: &memory,
+            limit: Duration::from_secs(self.trial.row.timeout_s),
+            line: None,
+        };
+        let mut outcome = self.follow(&mut running, &mut hands, on, &start);
         if let Ok(ended) = outcome {
             let checked = self.check_lines(&running.lines(), on, ended);
             outcome = outcome.and(checked.map(|()| ended));
@@ -85,6 +93,9 @@ impl Run<'_> {
         let lines = running.lines();
         // QEMU must release the disks first.
         drop(running);
+        if on.opensbi {
+            self.check_opensbi(&lines, on)?;
+        }
         self.check_power(&lines, on, ended)?;
         if self.trial.row.intact {
             intact::check(&machine.firmware, &self.memory())?;
@@ -135,8 +146,50 @@ impl Run<'_> {
         match (&on.cold_boot, self.asleep || on.wake) {
             (Some(reason), _) => Start::Cold(reason.clone()),
             (None, true) => Start::Wake,
+            (None, false) if self.trial.board.sockets => Start::Cold(HAS_DOMAINS.to_owned()),
             (None, false) => Start::Cold(NO_IMAGE.to_owned()),
         }
+    }
+
+    /// Console lines that end the power-on. A line that the plan expects does not.
+    fn fatal(&self, on: &PowerOn) -> Vec<&'static str> {
+        let has_domains = self.trial.board.sockets || !self.trial.row.loads.is_empty();
+        let of_domains = FATAL_IN_DOMAINS.iter().filter(|_| has_domains);
+        let is_expected = |text: &&&str| {
+            on.expect.iter().any(|line| line.contains(**text))
+                || !on.refused.is_empty() && **text == CANNOT_START
+        };
+        let all = FATAL.iter().chain(of_domains);
+        all.filter(|text| !is_expected(text)).copied().collect()
+    }
+
+    /// Checks that the machine shows the same lines with OpenSBI in place of Poorwill, whose console
+    /// had these `lines`.
+    fn check_opensbi(&self, lines: &[Line], on: &PowerOn) -> anyhow::Result<()> {
+        let probes = |lines: &[Line]| {
+            let lines = lines.iter();
+            let probes =
+                lines.filter_map(|line| Some(line.text.split_once("probe ")?.1.to_owned()));
+            probes.collect::<Vec<_>>()
+        };
+        let run = || {
+            let sockets = socket_folder()?;
+            let mut machine = self.machine(on, sockets.path())?;
+            machine.firmware = found(&self.setup.opensbi)?.clone();
+            let mut running = machine.power_on(found(&self.setup.qemu)?, Switch::default())?;
+            let mut hands = Hands::without_control(sockets.path(), OPENSBI_LIMIT);
+            hands.follow(&mut running, on)?;
+            anyhow::Ok(probes(&running.lines()))
+        };
+        // OpenSBI starts a domain before all of its calls work, so that some starts hang.
+        let mut starts = (0..OPENSBI_STARTS).map(|_| run());
+        let other = starts.find_map(Result::ok);
+        let (own, other) = (probes(lines), other.context("OpenSBI does not start")?);
+        ensure!(
+            own == other,
+            "Poorwill and OpenSBI differ:\n{own:#?}\n{other:#?}"
+        );
+        Ok(())
     }
 
     /// Checks lines against each other, and against lines of earlier power-ons.
@@ -174,8 +227,18 @@ impl Run<'_> {
     }
 }
 
-/// A folder for a socket; `None`: no event of the power-on needs one.
-fn folder_for(on: &PowerOn, needs: impl Fn(&Deed) -> bool) -> anyhow::Result<Option<TempDir>> {
-    let is_needed = on.events.iter().any(|event| needs(&event.does));
-    Ok(is_needed.then(socket_folder).transpose()?)
+/// Whether an event of the power-on does this.
+fn has(on: &PowerOn, does: impl Fn(&Deed) -> bool) -> bool {
+    on.events.iter().any(|event| does(&event.does))
+}
+
+pub(super) fn has_supply(on: &PowerOn) -> bool {
+    has(on, |deed| {
+        matches!(deed, Deed::PowerFails | Deed::PowerGood)
+    })
+}
+
+/// The power supply's socket.
+pub(super) fn psu(sockets: &Path) -> PathBuf {
+    sockets.join("psu")
 }

@@ -118,23 +118,30 @@ pub(super) fn arguments(socket: usize, domain: &DomainOnQemu) -> Vec<(&'static s
     list
 }
 
+/// The property `poorwill,functions` of the critical guest's domain.
+#[must_use]
+pub fn critical_functions() -> String {
+    let entries = [
+        (CAN_SLOT, 0x10, 0, 0x80),
+        (CAN_SLOT, 0x14, 0x80, 0x80),
+        (CAN_SLOT, 0x18, 0x100, 8),
+        (SERIAL_SLOT, 0x10, 0x108, 8),
+    ];
+    let entries = entries.map(|(slot, register, offset, length)| {
+        let first = 1 << 24 | slot << 11 | register;
+        let address = PAGE_OF_PORTS + offset;
+        format!("<{first:#x} 0 {address:#x} 0 {length:#x}>")
+    });
+    format!("poorwill,functions = {};", entries.join(", "))
+}
+
 /// The property `poorwill,functions`; empty without functions.
 pub(super) fn property(socket: usize, domain: &DomainOnQemu) -> String {
     let mut entries = Vec::new();
     if domain.critical.is_some() {
-        for (slot, register, offset, length) in [
-            (CAN_SLOT, 0x10, 0, 0x80),
-            (CAN_SLOT, 0x14, 0x80, 0x80),
-            (CAN_SLOT, 0x18, 0x100, 8),
-            (SERIAL_SLOT, 0x10, 0x108, 8),
-        ] {
-            let first = 1 << 24 | slot << 11 | register;
-            entries.push(format!(
-                "<{first:#x} 0 {:#x} 0 {length:#x}>",
-                PAGE_OF_PORTS + offset
-            ));
-        }
-    } else if !linux(domain).is_empty() {
+        return critical_functions();
+    }
+    if !linux(domain).is_empty() {
         let (bus, window) = (bus(socket), window(socket));
         let bridge = bus << 11;
         entries.push(format!("<{:#x} {bus} {bus} 0 0>", bridge | 0x18));

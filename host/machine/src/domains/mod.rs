@@ -8,7 +8,7 @@ mod functions;
 pub mod partition;
 mod trees;
 
-pub use functions::critical_devices;
+pub use functions::{critical_devices, critical_functions};
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -246,11 +246,20 @@ impl Domains {
                     let source = trees::of_linux(self, socket, &plain, domain.initrd_bytes()?);
                     tree::write_with(&plain, &source, &file)?;
                 }
-                None => tree::write_with("/dts-v1/;", &trees::of_critical(self, socket), &file)?,
+                None => self.write_critical(socket, &file)?,
             }
             self.load(&mut machine, socket, &file)?;
         }
         Ok((machine, of_machine))
+    }
+
+    /// Writes the critical guest's tree to `file`.
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError`].
+    pub fn write_critical(&self, socket: usize, file: &Path) -> Result<(), TreeError> {
+        tree::write_with("/dts-v1/;", &trees::of_critical(self, socket), file)
     }
 
     /// Linux's disks: bus and slot of each one's controller, and its file.

@@ -4,6 +4,7 @@ use super::tree::{
     APLICS, BRIDGE, CARD, CARD_CONFIGURATION, CARD_SOURCES, CONFIGURATION, DEVICE, FILES, MEMORY,
     ORDERS, PROGRAM, UART,
 };
+use crate::plan::Role;
 
 /// The clock, whose time the owner of the UART may read.
 const CLOCK: u64 = 0x10_1000;
@@ -33,102 +34,41 @@ const NOBODYS: [u64; 19] = [
     0x8700_0000,
 ];
 
-/// What a domain does (tests/hostile).
-#[derive(Clone, Copy, Debug)]
-pub enum Role {
-    /// Tries to reach what is not its own.
-    Attack,
-    /// Watches its memory and its interrupts.
-    Watch,
-    /// Watches a device, too.
-    WatchDevice,
-    /// Parks, with a timer that is due after these units of 100 ns.
-    Park(u64),
-    /// Puts the machine to sleep, as above.
-    Master(u64),
-    /// Asks for a reset without the right to it.
-    Reset,
-    /// The same, while another hart asks for a sleep.
-    ResetAmidSleep,
-    /// Says which accesses fault.
-    Probe,
-    /// Waits.
-    Idle,
-    /// Floods the console with lines of its own, and of the firmware.
-    Flood,
-    /// Reads the clock, and tries to set its alarm.
-    Clock,
-    /// Ends while its device writes to its memory.
-    ResetAmidDma,
-    /// Tries by a disk to reach what is not its own.
-    AttackByDisk,
-    /// Is refused more often than the IOMMU's queue holds.
-    Overflow,
-    /// Stops the only hart that runs.
-    Stop,
-    /// Begins a line on the console, and does not end it.
-    BeginLine,
-    /// Two further harts start each other, and the first one parks as above: each time no other hart
-    /// may run on.
-    Race(u64),
-}
-
-impl Role {
-    /// Whether it has the device below the bridge.
-    pub(crate) fn is_attacker(self) -> bool {
-        matches!(
-            self,
-            Role::Attack | Role::ResetAmidDma | Role::AttackByDisk | Role::Overflow
-        )
-    }
-
-    /// The harts that it needs, a power of two.
-    pub(crate) fn harts(self) -> u32 {
-        match self {
-            Role::Race(_) => 4,
-            _ => super::HARTS,
-        }
-    }
-
-    /// The guest's number for it, and the time of its sleeps.
-    fn number(self) -> (u64, u64) {
-        match self {
-            Role::Attack => (0, 0),
-            Role::Watch | Role::WatchDevice => (1, 0),
-            Role::Park(ticks) => (2, ticks),
-            Role::Master(ticks) => (3, ticks),
-            Role::Reset => (4, 0),
-            Role::ResetAmidSleep => (5, 0),
-            Role::Probe => (6, 0),
-            Role::Idle => (7, 0),
-            Role::Flood => (8, 0),
-            Role::Clock => (9, 0),
-            Role::ResetAmidDma => (10, 0),
-            Role::AttackByDisk => (11, 0),
-            Role::Overflow => (12, 0),
-            Role::Stop => (13, 0),
-            Role::BeginLine => (14, 0),
-            Role::Race(ticks) => (16, ticks),
-        }
+/// The guest's number for a role, and the time of its sleeps.
+fn number(role: Role) -> (u64, u64) {
+    match role {
+        Role::Attack => (0, 0),
+        Role::Watch | Role::WatchDevice => (1, 0),
+        Role::Park(ticks) => (2, ticks),
+        Role::Master(ticks) => (3, ticks),
+        Role::Reset => (4, 0),
+        Role::ResetAmidSleep => (5, 0),
+        Role::Probe => (6, 0),
+        Role::Idle => (7, 0),
+        Role::Flood => (8, 0),
+        Role::Clock => (9, 0),
+        Role::ResetAmidDma => (10, 0),
+        Role::AttackByDisk => (11, 0),
+        Role::Overflow => (12, 0),
+        Role::Stop => (13, 0),
+        Role::BeginLine => (14, 0),
+        Role::Race(ticks) => (16, ticks),
     }
 }
-
-/// A timer that is never due in a test.
-pub const NEVER: u64 = 6_000_000_000;
 
 /// Both sides of each bound of the partition: both domains' memory, the firmware's, controllers of
 /// both levels, files, the UART.
-pub const BOUNDS: [u64; 28] = [
+const BOUNDS: [u64; 28] = [
     0x7fff_fffc,
     0x8000_0000,
     0x801f_fffc,
     0x8020_0000,
     0x83ff_fffc,
     0x8400_0000,
-    0x87ff_fffc,
-    0x8800_0000,
-    0x8bff_fffc,
-    0x8c00_0000,
+    0x8fff_fffc,
+    0x9000_0000,
+    0x93ff_fffc,
+    0x9400_0000,
     0xbff_fffc,
     0xc00_0000,
     0xc00_8000,
@@ -182,7 +122,7 @@ pub(crate) fn orders(index: usize, harts: u32, role: Role) -> Vec<u8> {
         Role::WatchDevice => CARD_SOURCES[index],
         _ => 0,
     };
-    let (role, sleep) = role.number();
+    let (role, sleep) = number(role);
     let harts = u64::from(harts);
     let head = [
         role,

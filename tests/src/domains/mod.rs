@@ -1,0 +1,185 @@
+//! Machines with a domain on each socket.
+
+mod hostile;
+mod page;
+mod tree;
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::ensure;
+use poorwill_machine::domains::{DomainOnQemu, Domains};
+use poorwill_machine::paths::{Kernel, Tiny};
+use poorwill_machine::size::Bytes;
+use poorwill_machine::{Machine, Qemu};
+
+use crate::plan::{Bus, Critical, Domain, Linux, Load};
+use crate::setup::{Setup, found};
+pub(crate) use page::machine as of_page;
+use tree::{MEMORY, ORDERS, PROGRAM};
+
+/// Bytes of the disk that a bus may have.
+const DISK_BYTES: u64 = 1 << 20;
+
+/// The domains, and their sockets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sockets<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) domains: &'a [Domain],
+    pub(crate) bus: &'a Bus,
+    /// Harts and memory of a socket.
+    pub(crate) harts: u32,
+    pub(crate) memory: Bytes,
+}
+
+impl Sockets<'_> {
+    /// The machine. Its files are in `folder`, and its socket in `sockets`.
+    pub(crate) fn machine(
+        &self,
+        qemu: &Qemu,
+        firmware: &Path,
+        folder: &Path,
+        sockets: &Path,
+    ) -> anyhow::Result<Machine> {
+        let described = Domains {
+            memory: self.memory,
+            harts: self.harts,
+            domains: (self.domains.iter().enumerate())
+                .map(|(socket, domain)| self.describe(socket, domain, folder, sockets))
+                .collect::<anyhow::Result<_>>()?,
+        };
+        if !has_hostile(self.domains) {
+            return Ok(described.machine(qemu, &[], firmware, folder)?.0);
+        }
+        ensure!(
+            self.domains.len() == 2 && self.memory == Bytes::mib(256),
+            "the hostile guest knows two sockets, with 256M each"
+        );
+        let mut machine = described.board(firmware);
+        self.add_bus(&mut machine, folder)?;
+        for (socket, domain) in self.domains.iter().enumerate() {
+            let argument = folder.join(format!("argument{socket}"));
+            let program = match domain {
+                Domain::Hostile(role) => {
+                    fs::write(&argument, hostile::orders(socket, self.harts, *role))?;
+                    &self.setup.hostile
+                }
+                _ => {
+                    described.write_critical(socket, &argument)?;
+                    &self.setup.critical
+                }
+            };
+            load(&mut machine, found(program)?, MEMORY[socket] + PROGRAM);
+            load(&mut machine, &argument, MEMORY[socket] + ORDERS);
+        }
+        Ok(machine)
+    }
+
+    fn describe(
+        &self,
+        socket: usize,
+        domain: &Domain,
+        folder: &Path,
+        sockets: &Path,
+    ) -> anyhow::Result<DomainOnQemu> {
+        let mut described = DomainOnQemu {
+            name: format!("side{socket}"),
+            wake_order: u32::try_from(socket)? + 1,
+            may_sleep: socket + 1 == self.domains.len(),
+            ..DomainOnQemu::default()
+        };
+        match domain {
+            Domain::Hostile(_) => {}
+            Domain::Critical(Critical {
+                wake_after_ms,
+                load_us,
+            }) => {
+                described.wake_order = 0;
+                described.critical = Some(found(&self.setup.critical)?.clone());
+                described.trigger = Some(sockets.join("trigger"));
+                described.wake_after_ms = *wake_after_ms;
+                described.load_us = *load_us;
+            }
+            Domain::Linux(Linux {
+                words,
+                disk,
+                harts,
+                memory,
+            }) => {
+                let tiny = Tiny::find(Kernel::Stock)?;
+                described.kernel = Some(tiny.kernel);
+                described.initrd = Some(tiny.initrd);
+                described.append.clone_from(words);
+                described.harts = *harts;
+                described.memory = memory.as_deref().map(str::parse).transpose()?;
+                if let Some(bytes) = disk {
+                    let file = folder.join(format!("disk{socket}"));
+                    File::create(&file)?.set_len(bytes.parse::<Bytes>()?.0)?;
+                    described.disks.push(file);
+                }
+            }
+        }
+        Ok(described)
+    }
+
+    /// Adds the bus. The other domain's device would have the critical guest's interrupts.
+    fn add_bus(&self, machine: &mut Machine, folder: &Path) -> anyhow::Result<()> {
+        machine.add("-device", &self.bus.bridge);
+        let disk = folder.join("disk");
+        File::create(&disk)?.set_len(DISK_BYTES)?;
+        let drive = format!("if=none,id=disk,format=raw,file={}", disk.display());
+        machine.add("-drive", drive);
+        for device in &self.bus.below {
+            machine.add("-device", format!("{device},bus=bridge"));
+        }
+        if !has_critical(self.domains) {
+            machine.add("-device", "edu,addr=3");
+        }
+        Ok(())
+    }
+
+    /// What QEMU's tree lacks for them; empty for domains whose machine has its tree already.
+    pub(crate) fn source(&self) -> String {
+        match has_hostile(self.domains) {
+            true => tree::partition(self.domains, self.bus, self.harts),
+            false => String::new(),
+        }
+    }
+}
+
+fn has_hostile(domains: &[Domain]) -> bool {
+    let mut domains = domains.iter();
+    domains.any(|domain| matches!(domain, Domain::Hostile(_)))
+}
+
+fn has_critical(domains: &[Domain]) -> bool {
+    matches!(domains.last(), Some(Domain::Critical(_)))
+}
+
+/// Adds contents of memory.
+pub(crate) fn add_loads(
+    machine: &mut Machine,
+    loads: &[Load],
+    hostile: &Result<std::path::PathBuf, String>,
+    folder: &Path,
+) -> anyhow::Result<()> {
+    for (number, one) in loads.iter().enumerate() {
+        let own = folder.join(format!("load{number}"));
+        let file = match one.hostile {
+            true => found(hostile)?,
+            false => {
+                fs::write(&own, one.bytes())?;
+                &own
+            }
+        };
+        load(machine, file, one.at);
+    }
+    Ok(())
+}
+
+/// Makes QEMU load a file into memory.
+fn load(machine: &mut Machine, file: &Path, address: u64) {
+    let file = file.display();
+    let loader = format!("loader,file={file},addr={address:#x},force-raw=on");
+    machine.add("-device", loader);
+}
