@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use poorwill_machine::area::{Change, configure};
-use poorwill_machine::console::Fields;
+use poorwill_machine::console::{FAILURES, Fields};
 use poorwill_machine::disk::NewDisk;
 use poorwill_machine::flash::Flash;
 use poorwill_machine::size::Bytes;
@@ -164,7 +164,7 @@ pub(super) fn attach_area(machine: &mut Machine, file: &Path) -> anyhow::Result<
 /// Switches a machine on. A fatal console line ends a wait with an error.
 pub(super) fn power_on(machine: &Machine, qemu: &Qemu) -> anyhow::Result<RunningMachine> {
     let mut running = machine.power_on(qemu, PowerOn::default())?;
-    running.fail_on(&["poorwill: panic", "FAIL"]);
+    running.fail_on(&FAILURES);
     Ok(running)
 }
 

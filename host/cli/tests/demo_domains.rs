@@ -31,7 +31,7 @@ exec perl -MIO::Socket::UNIX -MIO::Handle -MTime::HiRes=time -e '
         for my $frame (1 .. $_[0]) {
             my @bytes = unpack "C4", pack "V", $number++;
             my $register = 0;
-            for my $write ((map { [19 + $register++, $_] } @bytes), [1, 1]) {
+            for my $write ((map { [16 + $register++, $_] } 8, 0x24, 0x60, @bytes), [1, 1]) {
                 printf $trace "9@%.6f:memory_region_ops_write cpu 2 mr 0x5 addr 0x%x value 0x%x size 1 name \x27kvaser_pci-sja\x27\n",
                     time, 0x3002080 + $$write[0], $$write[1];
             }

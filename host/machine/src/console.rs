@@ -3,6 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Texts of lines after which no machine can succeed: of Linux, of the firmware, and of the guests.
+pub const FAILURES: [&str; 5] = [
+    "Kernel panic",
+    "poorwill: panic",
+    "poorwill: cannot start",
+    ": FAIL",
+    "FAIL:",
+];
+
 /// One line of the console, without its line end and terminal colours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {

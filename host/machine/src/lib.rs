@@ -20,6 +20,7 @@ pub mod disk;
 pub mod domains;
 pub mod firmware;
 pub mod flash;
+pub mod growing;
 pub mod interactive;
 pub mod interrupt;
 mod machine;

@@ -14,7 +14,7 @@ pub use figures::{Appliance, METHODS, PRINTED, Start, StartsOf};
 
 use super::compare::{HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS};
 use crate::not_measured::CONSOLE;
-use poorwill_machine::console::Fields;
+use poorwill_machine::console::{FAILURES, Fields};
 use poorwill_machine::disk::{NewDisk, fingerprint};
 use poorwill_machine::interrupt;
 use poorwill_machine::paths;
@@ -23,14 +23,6 @@ use poorwill_machine::{
     DEBIAN_COMMAND_LINE, Disk, Machine, PowerOn, Qemu, RunningMachine, Watcher,
 };
 
-/// Console lines that end the measurement at any time.
-const FAILURES: [&str; 5] = [
-    "Kernel panic",
-    "poorwill: panic",
-    "poorwill-guest: FAIL",
-    "poorwill-appliance: FAIL",
-    "poorwill-initramfs: FAIL",
-];
 const COLD_BOOT: &str = "poorwill: cold boot";
 const SHELL: &str = "poorwill-guest: shell ready";
 const SHOP: &str = "poorwill-guest: shop ready";

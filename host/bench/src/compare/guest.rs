@@ -4,21 +4,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use poorwill_machine::console::{Fields, Line};
+use poorwill_machine::console::{FAILURES, Fields, Line};
 use poorwill_machine::{Exit, Machine, PowerOn, Qemu, RunningMachine, interrupt};
 
 use crate::not_measured::CONSOLE;
 
 use super::figures::{ColdBoot, Hibernation, PlainCopy, Sleep, Wake};
-
-/// Console lines that end a measurement at any time.
-const FAILURES: [&str; 5] = [
-    "Kernel panic",
-    "poorwill: panic",
-    "poorwill-guest: FAIL",
-    "poorwill-compare: FAIL",
-    "poorwill-initramfs: FAIL",
-];
 
 pub(crate) const REDIS: &str = "poorwill-guest: redis ready";
 

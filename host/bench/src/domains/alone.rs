@@ -1,14 +1,14 @@
 //! Linux alone on a machine without domains, whose sleeps keep RAM powered.
 
 use poorwill_machine::area::{Change, configure};
+use poorwill_machine::console::FAILURES;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{Disk, Machine, PowerOn, RunningMachine};
 use poorwill_store::SleepMode;
 
 use super::figures::Domains;
 use super::{
-    BOOT_LIMIT, FAILURES, LIMIT, MEMORY, READY, SLEEP, Setting, command_line, explain, field,
-    time_answer,
+    BOOT_LIMIT, LIMIT, MEMORY, READY, SLEEP, Setting, command_line, explain, field, time_answer,
 };
 
 /// The sleep area. It has the machine's sleep mode, and no image.

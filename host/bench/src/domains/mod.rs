@@ -39,16 +39,6 @@ const SLEEP: Duration = Duration::from_millis(500);
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Console lines that end a measurement at any time.
-const FAILURES: [&str; 6] = [
-    "Kernel panic",
-    "poorwill: panic",
-    "cannot start",
-    "poorwill-guest: FAIL",
-    "poorwill-compare: FAIL",
-    "poorwill-initramfs: FAIL",
-];
-
 /// What the guest prints when it obeys the next command
 /// (`guest/overlay/usr/local/lib/poorwill/compare`).
 const READY: &str = "poorwill-compare: ready";

@@ -6,15 +6,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use poorwill_machine::console::FAILURES;
+use poorwill_machine::domains::frames::WRITES;
 use poorwill_machine::domains::{DomainOnQemu, Domains as OnQemu};
 use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::{Machine, PowerOn, RunningMachine, interrupt};
 
 use super::figures::{Domains, Start};
-use super::frames::{Bus, Frame, WRITES, now};
+use super::frames::{Bus, Frame, now};
 use super::{
-    BOOT_LIMIT, FAILURES, LIMIT, MEMORY, READY, SLEEP, Setting, command_line, explain, field,
-    time_answer,
+    BOOT_LIMIT, LIMIT, MEMORY, READY, SLEEP, Setting, command_line, explain, field, time_answer,
 };
 use crate::compare::guest::{REDIS, ms};
 

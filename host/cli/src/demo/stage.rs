@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use poorwill_machine::console::{Fields, Line};
+use poorwill_machine::console::{FAILURES, Fields, Line};
 use poorwill_machine::disk::NewDisk;
 use poorwill_machine::paths::{Guest, Kernel};
 use poorwill_machine::size::Bytes;
@@ -13,15 +13,6 @@ use super::figures::{Column, Figures};
 use super::machine::{COLD_BOOT, explain, power_on};
 use super::screen::Screen;
 use crate::progress;
-
-/// Console lines that end the demo at any time.
-const FAILURES: [&str; 5] = [
-    "Kernel panic",
-    "poorwill: panic",
-    "poorwill-guest: FAIL",
-    "poorwill-demo: FAIL",
-    "poorwill-initramfs: FAIL",
-];
 
 /// Longer than a slow host needs; a machine that hangs ends the demo.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);

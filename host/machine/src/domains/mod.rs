@@ -4,6 +4,7 @@
 //! Linux gets a bridge with its PCI functions below it. The critical guest's functions are on the
 //! first bus, since their wired interrupts must be its own.
 
+pub mod frames;
 mod functions;
 pub mod partition;
 mod trees;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use poorwill_machine::console::Fields;
+use poorwill_machine::console::{FAILURES, Fields};
 use poorwill_machine::cut::{Ending, RecordReport, look};
 use poorwill_machine::paths::Tiny;
 use poorwill_machine::psu::{Power, set};
@@ -19,14 +19,6 @@ use self::figures::{CutFigures, Round};
 use self::held::Held;
 use super::machine::{COLD_BOOT, explain, power_on};
 use super::screen::Screen;
-
-/// Console lines that end the demo at any time.
-const FAILURES: [&str; 4] = [
-    "Kernel panic",
-    "poorwill: panic",
-    "poorwill-loader: FAIL",
-    "poorwill-redis: FAIL",
-];
 
 /// The guest's console lines before a copy, and after it with its contents.
 const COPYING: &str = "poorwill-redis: copying";

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use poorwill_machine::console::{Event, Line};
+use poorwill_machine::console::{Event, FAILURES, Line};
+use poorwill_machine::domains::frames::WRITES;
 use poorwill_machine::domains::{DomainOnQemu, Domains};
 use poorwill_machine::paths::{Kernel, Tiny};
 use poorwill_machine::size::Bytes;
@@ -22,19 +23,9 @@ use self::figures::Start;
 use super::machine::explain;
 use super::screen::Screen;
 use crate::domains::checked_machine;
-use poorwill_bench::domains::frames::{WRITES, now};
+use poorwill_bench::domains::frames::now;
 
 pub(crate) use figures::DomainsFigures;
-
-/// Console lines that end the demo at any time.
-const FAILURES: [&str; 6] = [
-    "Kernel panic",
-    "poorwill: panic",
-    "poorwill-tiny: FAIL",
-    "critical: FAIL",
-    "cannot start",
-    " ends: ",
-];
 
 /// Longer than a slow host needs; a machine that hangs ends the demo.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
@@ -94,7 +85,8 @@ pub(crate) fn sleep_together(
         ..PowerOn::default()
     };
     let mut running = machine.power_on(&qemu, watch)?;
-    running.fail_on(&FAILURES);
+    let failures: Vec<_> = FAILURES.into_iter().chain([" ends: "]).collect();
+    running.fail_on(&failures);
     let mut stage = Stage {
         screen,
         bus: Bus::follow(&trace, power_on, screen),
