@@ -23,7 +23,6 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 5
-	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test critical --test partition --test together
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
@@ -79,7 +78,6 @@ WAKES ?= 200
 .PHONY: soak-domains
 soak-domains: setup fetch build guest critical hostile plugin ## Wake each machine with domains WAKES=1000 times, end its Linux ten times in each way, and let harts start each other amid 100,000 sleeps (about 100 minutes)
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(if $(filter command line,$(origin WAKES)),$(WAKES),1000) $(CARGO) test --locked --release -p poorwill-tests --test machines -- domains-
-	@POORWILL_STRICT=1 POORWILL_WAKES=$(if $(filter command line,$(origin WAKES)),$(WAKES),1000) $(CARGO) test --locked --quiet --release -p poorwill-tests --test together --test partition
 
 .PHONY: soak-snapshot
 soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots (WAKES=200), and cut the power during other wakes

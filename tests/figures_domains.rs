@@ -1,20 +1,21 @@
 //! `cargo test -p poorwill-tests --test figures-domains` (`make figures-domains`): the critical
 //! guest's figures beside a hostile domain and beside a stock Linux, in the fair time base. It
 //! shows the firmware's interference, and not that of caches or of a bus. `POORWILL_FRAMES=300` is
-//! another number of frames. The words `hostile`, `Linux` and `crowd` choose a part.
+//! another number of frames. The words `hostile`, `linux` and `crowd` choose a part. The machines are
+//! rows of `figures.toml`.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use poorwill_bench::report::plot::{self, Bar};
+use poorwill_machine::interrupt;
 use poorwill_tests::crowd::{Others, longest_refusal};
-use poorwill_tests::pair::{
-    BesideLinux, Critical, Entries, LINUX, Late, Role, Seen, Together, Waker,
+use poorwill_tests::{
+    Cores, Entries, Host, Late, Part, Prepared, Seen, Setup, expand, is_chosen, number, read_plan,
+    run_trial, wakes,
 };
-use poorwill_tests::pair::{Part, wakes};
-use poorwill_tests::{Setup, frames, is_chosen, number, suite};
 
 /// Frames beside each domain, unless `POORWILL_FRAMES` gives another number.
 const FRAMES: usize = 2000;
@@ -30,23 +31,6 @@ const REFUSALS: u32 = 300;
 /// The most instructions from a wake event to the first frame.
 const MOST_TO_FRAME: u64 = 50_000;
 
-/// Microseconds of work in each heartbeat: half of the hart.
-const LOAD_US: u32 = 500;
-
-/// Sleeps beside Linux, the frames after each, and its time.
-const SLEEPS: usize = 8;
-const BETWEEN: usize = 250;
-const SLEEP_MS: u32 = 20;
-
-/// What the hostile guest does.
-const HOSTILE: [(&str, Role); 5] = [
-    ("idle", Role::Idle),
-    ("attacks", Role::Attack),
-    ("floods", Role::Flood),
-    ("parks", Role::Park(30_000)),
-    ("ends", Role::Reset),
-];
-
 const HEAD: &str = "| beside | frames | missed | heartbeat late, ns | control late, us | \
     own calls | own timers | other entries | to the first frame |\n\
     |---|---|---|---|---|---|---|---|---|\n";
@@ -61,43 +45,49 @@ instructions from the wake event.
 ";
 
 fn main() -> anyhow::Result<()> {
-    suite("figures-domains", Setup::together, |_, _, _| run_all())
-}
-
-fn run_all() -> anyhow::Result<()> {
-    let setup = Setup::find();
-    let frames = number("POORWILL_FRAMES")?.unwrap_or(FRAMES);
-    let mut all = Vec::new();
-    let rows = HOSTILE.into_iter();
-    for (name, role) in rows.filter(|_| is_chosen("hostile")) {
-        let figures = beside_hostile(&setup, name, role, frames);
-        all.push(figures.with_context(|| format!("beside a domain: {name}"))?);
+    // cargo asks each test for its list.
+    if std::env::args().any(|word| word == "--list") {
+        println!("figures-domains: test");
+        return Ok(());
     }
-    let hostile = all.len();
-    if is_chosen("Linux") {
-        all.extend(beside_linux(&setup, frames)?);
+    interrupt::install()?;
+    let frames = number("POORWILL_FRAMES")?.unwrap_or(FRAMES);
+    let own = format!("frames = {frames} ");
+    let plan = include_str!("figures.toml").replace("frames = 2000 ", &own);
+    let (setup, cores) = (Setup::find(), Cores::new(1));
+    let (host, prepared) = (Host::new(&cores, false), Prepared::default());
+    let mut all = Vec::new();
+    for trial in expand(&read_plan(&plan)?)? {
+        if !is_chosen(&trial.name) {
+            continue;
+        }
+        if let Some(missing) = setup.missing_for(&trial) {
+            bail!("{missing}");
+        }
+        let seen = run_trial(&trial, &setup, &host, &prepared)?.context("no frames")?;
+        let is_linux = !trial.name.starts_with("hostile");
+        for part in &seen.parts {
+            all.push((is_linux, Figures::of(&seen, part)?));
+        }
     }
     let refusals = match is_chosen("crowd") {
-        true => Some([Others::Idle, Others::Storm].map(|others| refusal(&setup, others))),
+        true => Some([refusal(&setup, Others::Idle)?, refusal(&setup, Others::Storm)?]),
         false => None,
     };
-    let refusals = refusals
-        .map(|[idle, storm]| anyhow::Ok([idle?, storm?]))
-        .transpose()?;
     save(&all, refusals)?;
     if let Some([idle, storm]) = refusals {
         ensure!(
             storm <= idle + MOST_REFUSAL,
-            "a refused sleep takes {MOST_REFUSAL} ns longer beside seven other domains"
+            "a refused sleep takes {storm} ns beside seven other domains, and {idle} ns alone"
         );
     }
-    let (hostile, linux) = all.split_at(hostile);
-    for (group, idle) in [(hostile, "idle"), (linux, "Linux idle")] {
-        let Some(idle) = group.iter().find(|figures| figures.name == idle) else {
+    for (group, idle) in [(false, "idle"), (true, "Linux idle")] {
+        let group = || (all.iter().filter(move |one| one.0 == group)).map(|(_, figures)| figures);
+        let Some(idle) = group().find(|figures| figures.name == idle) else {
             continue;
         };
-        for figures in group {
-            figures.check(&idle.late).context(figures.name)?;
+        for figures in group() {
+            figures.check(&idle.late).context(figures.name.clone())?;
         }
     }
     Ok(())
@@ -111,42 +101,9 @@ fn refusal(setup: &Setup, others: Others) -> anyhow::Result<u64> {
     Ok(longest)
 }
 
-fn beside_hostile(
-    setup: &Setup,
-    name: &'static str,
-    role: Role,
-    frames: usize,
-) -> anyhow::Result<Figures> {
-    let critical = Critical {
-        waker: Waker::Serial,
-        load_us: LOAD_US,
-        is_traced: false,
-    };
-    let mut together = Together::power_on(setup, role, critical)?;
-    together.wait_for_frames(frames)?;
-    together.end_part()?;
-    let seen = together.finish()?;
-    Figures::of(name, &seen, &seen.parts[0])
-}
-
-fn beside_linux(setup: &Setup, frames: usize) -> anyhow::Result<Vec<Figures>> {
-    let run = BesideLinux {
-        frames,
-        sleeps: SLEEPS,
-        between: BETWEEN,
-        sleep_ms: SLEEP_MS,
-        load_us: LOAD_US,
-    };
-    let seen = run.run(setup)?;
-    frames::check(&seen.frames, SLEEPS)?;
-    let all = LINUX.into_iter().zip(&seen.parts);
-    all.map(|(name, part)| Figures::of(name, &seen, part))
-        .collect()
-}
-
 /// The critical guest's figures while another domain does one thing.
 struct Figures {
-    name: &'static str,
+    name: String,
     late: Late,
     entries: Entries,
     /// The most instructions from a wake event to the first frame.
@@ -154,11 +111,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(name: &'static str, seen: &Seen, part: &Part) -> anyhow::Result<Self> {
-        ensure!(
-            seen.entries.calls > 0,
-            "the trace has no call: it shows no traps"
-        );
+    fn of(seen: &Seen, part: &Part) -> anyhow::Result<Self> {
         let wakes = wakes(&seen.log, &seen.beats)?;
         let beats = &seen.beats[part.frames.clone()];
         let times = beats.first().zip(beats.last());
@@ -166,7 +119,7 @@ impl Figures {
             |event| times.is_some_and(|(first, last)| (first.time..last.time).contains(&event));
         let wakes = wakes.iter().filter(|wake| is_in_part(wake.event));
         let figures = Figures {
-            name,
+            name: part.name.clone(),
             late: Late::of(&seen.beats, part.frames.clone())?,
             entries: part.entries.clone(),
             to_frame: wakes.map(|wake| wake.to_frame).max(),
@@ -216,9 +169,9 @@ impl Figures {
 }
 
 /// Writes the table and the plot.
-fn save(all: &[Figures], refusals: Option<[u64; 2]>) -> anyhow::Result<()> {
+fn save(all: &[(bool, Figures)], refusals: Option<[u64; 2]>) -> anyhow::Result<()> {
     let mut page = HEAD.to_owned();
-    for figures in all {
+    for (_, figures) in all {
         write!(page, "{}", figures.row())?;
     }
     page += LEGEND;
@@ -230,7 +183,7 @@ fn save(all: &[Figures], refusals: Option<[u64; 2]>) -> anyhow::Result<()> {
         )?;
     }
     print!("{page}");
-    let bars: Vec<_> = all.iter().map(bar).collect();
+    let bars: Vec<_> = all.iter().map(|(_, figures)| bar(figures)).collect();
     let plot = plot::bars(&bars, "lateness of heartbeats at 99.9 %, and the most, us")?;
     for (name, text) in [("figures-domains.md", page), ("figures-domains.svg", plot)] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build");
@@ -244,7 +197,7 @@ fn bar(figures: &Figures) -> Bar {
     let us = |ns: u64| f64::from(u32::try_from(ns).unwrap_or(u32::MAX)) / 1000.0;
     let (high, most) = figures.late.beat;
     Bar {
-        name: figures.name.to_owned(),
+        name: figures.name.clone(),
         parts: vec![us(high)],
         ends: (us(high), us(most)),
     }

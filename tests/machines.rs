@@ -93,6 +93,7 @@ fn trials(
             match setup.missing_for(&trial) {
                 Some(what) => Err(what.into()),
                 None => run_trial(&trial, &setup, &host, &prepared)
+                    .map(drop)
                     .map_err(|error| format!("{error:#}").into()),
             }
         });

@@ -192,7 +192,7 @@ fn number(line: &str, key: &str) -> Option<u64> {
         .find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
 }
 
-fn pattern(text: &str) -> anyhow::Result<Regex> {
+pub(crate) fn pattern(text: &str) -> anyhow::Result<Regex> {
     Regex::new(text).with_context(|| format!("the pattern {text:?}"))
 }
 

@@ -168,10 +168,11 @@ pub fn soak_wakes(trials: &mut Vec<Trial>, wakes: u32) {
                 && let Some(part) = on.soaks
             {
                 let times = (wakes / part).max(1);
-                match on.rounds {
-                    0 => on.times = times,
-                    _ => on.rounds = times,
-                }
+                let mut rounds = on.events.iter_mut().filter(|event| event.rounds > 0);
+                let own = rounds
+                    .next()
+                    .map_or(&mut on.times, |event| &mut event.rounds);
+                *own = times;
                 soaks = true;
             }
         }

@@ -105,8 +105,15 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
     kinds.insert(format!("changed {memory:?} {harts:?} {:?}", on.disks));
     kinds.extend(on.arguments.iter().map(|word| format!("argument {word}")));
     kinds.extend(on.typed.iter().map(|typed| format!("typed {}", typed.line)));
-    let events = on.events.iter().chain(&on.round);
-    kinds.extend(events.map(|event| format!("event {event:?}")));
+    kinds.extend(on.events.iter().map(|event| format!("event {event:?}")));
+    kinds.insert(format!(
+        "frames {:?} in a fair time base {}",
+        on.frames, trial.row.fair
+    ));
+    kinds.insert(format!(
+        "start {:?}, writes {:?}",
+        on.start_ratio, on.writes
+    ));
     kinds.insert(format!(
         "OpenSBI {}, poison {}",
         on.opensbi, trial.row.poison_free

@@ -17,7 +17,7 @@ mod evidence;
 mod expand;
 mod faults;
 pub mod figures;
-pub mod frames;
+mod frames;
 #[cfg(test)]
 mod house;
 mod instant;
@@ -29,7 +29,6 @@ mod ledger;
 mod licences;
 #[cfg(test)]
 mod mutants;
-pub mod pair;
 mod persistent;
 mod plan;
 #[cfg(test)]
@@ -48,10 +47,11 @@ mod trial;
 mod update;
 
 pub use cores::{Cores, Host};
+pub use domains::{Entries, Late, Part, Seen, Wake, wakes};
 pub use expand::{Trial, ask_for_cuts, expand, soak_wakes};
 pub use ledger::Ledger;
-pub use plan::{Plan, load_plan};
+pub use plan::{Plan, load_plan, read_plan};
 pub use prepared::Prepared;
 pub use setup::Setup;
-pub use suite::{is_chosen, number, suite, wait_for};
+pub use suite::{is_chosen, number};
 pub use trial::run_trial;

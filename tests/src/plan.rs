@@ -9,10 +9,8 @@ use serde::Deserialize;
 mod domains;
 mod power_on;
 
-pub(crate) use domains::Critical;
-pub use domains::Role;
-pub(crate) use domains::{Bus, Domain, Linux, Load};
-pub(crate) use power_on::{Deed, End, Event, PowerOn, WrittenBackBy};
+pub(crate) use domains::{Bus, Critical, Domain, Linux, Load, Role};
+pub(crate) use power_on::{Deed, End, Event, Frames, PowerOn, WrittenBackBy};
 
 /// The plan.
 #[derive(Clone, Debug, Deserialize)]
@@ -171,6 +169,10 @@ pub struct Row {
     /// and the time base is fair. Implies `loader` and `lasting_memory`.
     #[serde(default)]
     pub plugin: bool,
+    /// QEMU runs under the plugin's fair time base, which lets no hart delay another. The plugin logs
+    /// the critical guest's frames, and QEMU traces traps.
+    #[serde(default)]
+    pub fair: bool,
     /// The machine has a flash for a vault, which is erased at first.
     #[serde(default)]
     pub vault: bool,
@@ -250,6 +252,8 @@ pub enum Guest {
     LinuxTiny,
     /// U-Boot.
     UBoot,
+    /// The critical guest, with its devices.
+    Critical,
     /// None: the firmware has no next stage.
     Nothing,
 }
@@ -447,11 +451,15 @@ pub enum Operation {
 ///
 /// A field is missing, unknown, or of another type.
 pub fn load_plan() -> anyhow::Result<Plan> {
-    read(include_str!("../plan.toml")).context("tests/plan.toml")
+    read_plan(include_str!("../plan.toml")).context("tests/plan.toml")
 }
 
-/// Parses the plan, and completes each row from its `defaults`.
-fn read(text: &str) -> anyhow::Result<Plan> {
+/// Parses a plan, and completes each row from its `defaults`.
+///
+/// # Errors
+///
+/// As of [`load_plan`].
+pub fn read_plan(text: &str) -> anyhow::Result<Plan> {
     let mut plan: toml::Table = text.parse()?;
     let defaults = plan.remove("defaults").context("no defaults")?;
     let defaults = defaults.as_table().context("defaults are not a table")?;

@@ -75,13 +75,6 @@ impl Setup {
         }
     }
 
-    /// The critical guest, or the reason why it cannot run beside the hostile one.
-    pub fn together(&self) -> &Result<PathBuf, String> {
-        let all = [&self.plugin, &self.hostile, &self.critical];
-        let missing = all.into_iter().find(|file| file.is_err());
-        missing.unwrap_or(&self.critical)
-    }
-
     /// The reasons for all that is missing.
     #[must_use]
     pub fn missing(&self) -> Vec<&str> {
@@ -165,6 +158,7 @@ impl Setup {
                 self.linux_for(trial).as_ref().err()
             }
             Guest::UBoot => self.u_boot_for(trial).as_ref().err(),
+            Guest::Critical => self.critical.as_ref().err(),
             Guest::Nothing => None,
         };
         let of_step = |step: &Step| match step {
@@ -173,7 +167,7 @@ impl Setup {
         };
         let loader = trial.row.loader.then_some(&self.loader);
         let edk2 = trial.row.edk2.then_some(&self.edk2);
-        let plugin = trial.row.plugin.then_some(&self.plugin);
+        let plugin = (trial.row.plugin || trial.row.fair).then_some(&self.plugin);
         let boots_linux = trial.disks.iter().any(|disk| disk.boot);
         let linux = boots_linux.then(|| self.linux_for(trial));
         let loads_hostile = trial.row.loads.iter().any(|load| load.hostile);

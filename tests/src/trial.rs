@@ -1,6 +1,8 @@
 //! Runs one trial.
 
 mod assemble;
+mod bus;
+mod compare;
 mod events;
 mod follow;
 mod loops;
@@ -21,6 +23,7 @@ use crate::console::Counts;
 use crate::cores::Host;
 use crate::damage;
 use crate::disks::TrialDisk;
+use crate::domains::Seen;
 use crate::expand::Trial;
 use crate::persistent;
 use crate::plan::{DiskKind, End, Managing, PowerOn, Sleeping, Step, Tamper};
@@ -34,7 +37,8 @@ use crate::tamper;
 /// Length of the junk that is loaded as an initrd, and that a wake must clear.
 const JUNK_BYTES: usize = 3 << 20;
 
-/// Runs a trial in a folder of its own, which stays if the trial fails.
+/// Runs a trial in a folder of its own, which stays if the trial fails. Returns what its critical
+/// guest has shown.
 ///
 /// # Errors
 ///
@@ -44,12 +48,12 @@ pub fn run_trial(
     setup: &Setup,
     host: &Host<'_>,
     prepared: &Prepared,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Seen>> {
     let work = setup.work.clone().map_err(anyhow::Error::msg)?;
     let folder = work.join(trial.name.replace('/', "-") + &format!(".{}", std::process::id()));
     remove_old(&work, &folder)?;
     fs::create_dir_all(&folder)?;
-    match (Run {
+    let mut run = Run {
         trial,
         setup,
         host,
@@ -61,10 +65,14 @@ pub fn run_trial(
         seen: BTreeSet::new(),
         is_repeated: false,
         counts: Counts::default(),
-    })
-    .all()
-    {
-        Ok(()) => Ok(fs::remove_dir_all(&folder)?),
+        shown: None,
+    };
+    match run.all() {
+        Ok(()) => {
+            let shown = run.shown.take();
+            fs::remove_dir_all(&folder)?;
+            Ok(shown)
+        }
         Err(error) => Err(error.context(format!(
             "{} failed; its disks and its console.log are kept in {}\nalone: \
              cargo test --release -p poorwill-tests --test machines -- --exact {}",
@@ -112,6 +120,8 @@ struct Run<'a> {
     is_repeated: bool,
     /// Numbers for [`PowerOn::grows`].
     counts: Counts,
+    /// What the last machine with [`PowerOn::frames`] has shown.
+    shown: Option<Seen>,
 }
 
 impl Run<'_> {

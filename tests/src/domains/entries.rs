@@ -30,7 +30,7 @@ pub struct Entries {
 /// # Errors
 ///
 /// A line that does not have the expected form.
-pub fn entries(trace: &str, first: u64) -> anyhow::Result<Entries> {
+pub(super) fn entries(trace: &str, first: u64) -> anyhow::Result<Entries> {
     let mut entries = Entries::default();
     for line in trace.lines().filter(|line| line.contains(TRAPS)) {
         let trap = trap(line).with_context(|| format!("the trace's line {line:?}"))?;

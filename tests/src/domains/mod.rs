@@ -1,8 +1,11 @@
 //! Machines with a domain on each socket.
 
+mod entries;
 mod hostile;
 mod page;
+mod steady;
 mod tree;
+mod watch;
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -15,8 +18,12 @@ use poorwill_machine::{Machine, Qemu};
 
 use crate::plan::{Bus, Critical, Domain, Linux, Load};
 use crate::setup::{Setup, found};
+pub use entries::Entries;
 pub(crate) use page::machine as of_page;
+pub use steady::{Late, Wake, wakes};
 use tree::{MEMORY, ORDERS, PROGRAM};
+pub use watch::{Part, Seen};
+pub(crate) use watch::{Watch, add_fair, add_trace, time_first_os};
 
 /// Bytes of the disk that a bus may have.
 const DISK_BYTES: u64 = 1 << 20;
@@ -41,13 +48,7 @@ impl Sockets<'_> {
         folder: &Path,
         sockets: &Path,
     ) -> anyhow::Result<Machine> {
-        let described = Domains {
-            memory: self.memory,
-            harts: self.harts,
-            domains: (self.domains.iter().enumerate())
-                .map(|(socket, domain)| self.describe(socket, domain, folder, sockets))
-                .collect::<anyhow::Result<_>>()?,
-        };
+        let described = self.described(folder, sockets)?;
         if !has_hostile(self.domains) {
             return Ok(described.machine(qemu, &[], firmware, folder)?.0);
         }
@@ -73,6 +74,25 @@ impl Sockets<'_> {
             load(&mut machine, &argument, MEMORY[socket] + ORDERS);
         }
         Ok(machine)
+    }
+
+    /// The same machine with the first domain's Linux as its only OS.
+    pub(crate) fn alone(&self, firmware: &Path, folder: &Path) -> anyhow::Result<Machine> {
+        let mut described = self.described(folder, folder)?;
+        let mut machine = described.board(firmware);
+        machine.kernel = described.domains.swap_remove(0).kernel;
+        Ok(machine)
+    }
+
+    fn described(&self, folder: &Path, sockets: &Path) -> anyhow::Result<Domains> {
+        let domains = self.domains.iter().enumerate();
+        let domains =
+            domains.map(|(socket, domain)| self.describe(socket, domain, folder, sockets));
+        Ok(Domains {
+            memory: self.memory,
+            harts: self.harts,
+            domains: domains.collect::<anyhow::Result<_>>()?,
+        })
     }
 
     fn describe(

@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use anyhow::{Context, ensure};
 use poorwill_critical::Heartbeat;
+use poorwill_machine::domains::frames::Chip;
 use poorwill_plugin::log::{Entry, What};
-
-use crate::frames::Chip;
 
 /// The first hart of the critical guest.
 pub(super) const HART: usize = 2;
@@ -38,10 +37,10 @@ pub(super) fn beats(log: &[Entry]) -> anyhow::Result<Vec<Beat>> {
         };
         let register = usize::try_from(address - CHIP)?;
         let value = u8::try_from(value & 0xff)?;
-        let sent = chip.write((register, value))?;
-        beats.extend(sent.map(|heartbeat| Beat {
+        let sent = chip.write(register, value)?;
+        beats.extend(sent.map(|data| Beat {
             time: entry.time,
-            heartbeat,
+            heartbeat: Heartbeat::from_data(data),
         }));
     }
     Ok(beats)

@@ -76,12 +76,6 @@ pub struct PowerOn {
     /// Lines to wait for, in this order, and the actions at them.
     #[serde(default)]
     pub events: Vec<Event>,
-    /// The number of rounds of events after `events`.
-    #[serde(default)]
-    pub rounds: u32,
-    /// The events of a round. `{round}` stands for its number, from 1 on.
-    #[serde(default)]
-    pub round: Vec<Event>,
     /// Texts of lines to wait for after the events, in this order.
     #[serde(default)]
     pub lines: Vec<String>,
@@ -95,6 +89,14 @@ pub struct PowerOn {
     /// lines must come, and lines with `probe ` must be equal.
     #[serde(default)]
     pub opensbi: bool,
+    /// At the end, checks of the critical guest's frames.
+    pub frames: Option<Frames>,
+    /// The firmware executes at most this many times the instructions until the first OS, of a start
+    /// of the same machine with its Linux alone (`frames`, `fair`).
+    pub start_ratio: Option<f64>,
+    /// Values of four bytes that are written to addresses before the machine is switched on.
+    #[serde(default)]
+    pub writes: Vec<[u64; 2]>,
     /// For `runs`: the time after the last line, in ms.
     #[serde(default)]
     pub runs_on_ms: u64,
@@ -167,6 +169,23 @@ pub enum End {
     SleepsThenSuccess,
 }
 
+/// Checks of the critical guest's frames. None may be lost or repeated. In the fair time base,
+/// machine mode may enter the guest's harts for their own domain alone.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Frames {
+    /// A start and each wake must begin with 21 frames without data.
+    pub stages: bool,
+    /// The most that a frame may be late, in ns. None is missing then.
+    pub late_ns: Option<u64>,
+    /// The most instructions from a wake event to the first frame.
+    pub to_frame: Option<u64>,
+    /// The most time from a wake event to a steady rate.
+    pub to_steady_ns: Option<u64>,
+    /// QEMU traces the writes of frames, too, which must be those of the plugin's log.
+    pub traced: bool,
+}
+
 /// A text to wait for, with the answer to type.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -184,6 +203,8 @@ pub struct Event {
     /// A text that the line contains. Empty: the action comes at once.
     #[serde(default)]
     pub after: String,
+    /// Or a pattern of the line.
+    pub matches: Option<String>,
     /// The line's end need not have come.
     #[serde(default)]
     pub in_line: bool,
@@ -193,6 +214,29 @@ pub struct Event {
     /// The action.
     #[serde(default)]
     pub does: Deed,
+    /// The number of rounds that follow.
+    #[serde(default)]
+    pub rounds: u32,
+    /// The events of a round. `{round}` stands for its number, from 1 on.
+    #[serde(default)]
+    pub round: Vec<Event>,
+}
+
+impl Event {
+    /// The event in a round with this number.
+    pub(crate) fn in_round(&self, round: u32) -> Self {
+        let in_round = |text: &str| text.replace("{round}", &round.to_string());
+        let does = match &self.does {
+            Deed::Type(text) => Deed::Type(in_round(text)),
+            other => other.clone(),
+        };
+        Event {
+            after: in_round(&self.after),
+            matches: self.matches.as_deref().map(in_round),
+            does,
+            ..self.clone()
+        }
+    }
 }
 
 /// An action on a machine.
@@ -213,6 +257,12 @@ pub enum Deed {
     Trigger(String),
     /// The machine runs for this time.
     RunMs(u64),
+    /// The critical guest sends this number of further frames (`fair`).
+    Frames(usize),
+    /// A part of the run with this name ends.
+    Part(String),
+    /// A value of four bytes is written to an address.
+    Write([u64; 2]),
     /// None: the trial only waits for the line.
     #[default]
     Nothing,

@@ -4,15 +4,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use poorwill_machine::domains::critical_devices;
 use poorwill_machine::flash::make_loader;
 use poorwill_machine::tree::{power_fail, write};
 use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, GRACE_US, Machine, TINY_COMMAND_LINE};
 use poorwill_plugin::cache::Geometry;
 
-use super::power_on::{has_supply, psu};
+use super::events::{has_supply, psu};
 use super::{Run, loops};
 use crate::damage::Found;
-use crate::domains::{self, Sockets, add_loads};
+use crate::domains::{self, Sockets, add_fair, add_loads, add_trace};
 use crate::plan::{Guest, PowerOn};
 use crate::setup::{EDK2_VARIABLES, found};
 use crate::tree;
@@ -24,7 +25,7 @@ impl Run<'_> {
         let (trial, setup) = (self.trial, self.setup);
         let mut machine = match trial.board.sockets {
             true => self.on_sockets(sockets)?,
-            false => self.on_board(on)?,
+            false => self.on_board(on, sockets)?,
         };
         if trial.row.junk_initrd {
             machine.initrd = Some(self.folder.join("junk"));
@@ -65,6 +66,7 @@ impl Run<'_> {
         if on.domains {
             loops::load(&mut machine, self.folder)?;
         }
+        self.watch(on, &mut machine)?;
         if trial.row.plugin {
             // Added last, so that a QEMU that only writes the device tree runs without the plugin.
             let plugin = found(&self.setup.plugin)?;
@@ -79,7 +81,7 @@ impl Run<'_> {
     }
 
     /// A machine without sockets, with its guest.
-    fn on_board(&self, on: &PowerOn) -> anyhow::Result<Machine> {
+    fn on_board(&self, on: &PowerOn, sockets: &Path) -> anyhow::Result<Machine> {
         let trial = self.trial;
         let memory = on.memory.as_deref().map(str::parse).transpose()?;
         let mut machine = Machine {
@@ -90,7 +92,7 @@ impl Run<'_> {
             exit_on_reset: trial.row.exit_on_reset,
             ..Machine::new(found(self.setup.firmware_for(trial))?)
         };
-        self.add_guest(on, &mut machine)?;
+        self.add_guest(on, &mut machine, sockets)?;
         Ok(machine)
     }
 
@@ -104,7 +106,7 @@ impl Run<'_> {
         }
     }
 
-    fn sockets(&self) -> Sockets<'_> {
+    pub(super) fn sockets(&self) -> Sockets<'_> {
         let row = &self.trial.row;
         Sockets {
             setup: self.setup,
@@ -113,6 +115,18 @@ impl Run<'_> {
             harts: self.trial.harts,
             memory: self.trial.memory,
         }
+    }
+
+    /// Adds what shows the critical guest's frames.
+    fn watch(&self, on: &PowerOn, machine: &mut Machine) -> anyhow::Result<()> {
+        let is_fair = self.trial.row.fair;
+        if is_fair {
+            add_fair(machine, found(&self.setup.plugin)?, self.folder)?;
+        }
+        if on.frames.is_some_and(|frames| frames.traced || !is_fair) {
+            add_trace(machine, self.folder);
+        }
+        Ok(())
     }
 
     /// The flash with the loader, which is created at the first power-on.
@@ -136,13 +150,19 @@ impl Run<'_> {
     }
 
     /// Makes the machine load the guest of this power-on.
-    fn add_guest(&self, on: &PowerOn, machine: &mut Machine) -> anyhow::Result<()> {
+    fn add_guest(&self, on: &PowerOn, machine: &mut Machine, sockets: &Path) -> anyhow::Result<()> {
         let (trial, setup) = (self.trial, self.setup);
         let guest = trial.row.guest_of(on);
         match guest {
             Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?.clone()),
             Guest::UBoot => machine.kernel = Some(found(setup.u_boot_for(trial))?.clone()),
             Guest::Nothing => {}
+            Guest::Critical => {
+                machine.kernel = Some(found(&setup.critical)?.clone());
+                for (option, value) in critical_devices(Some(&sockets.join("trigger"))) {
+                    machine.add(option, value);
+                }
+            }
             Guest::LinuxTiny => {
                 let tiny = setup.tiny_for(trial).map_err(anyhow::Error::msg)?;
                 machine.kernel = Some(tiny.kernel);

@@ -26,7 +26,7 @@ impl Run<'_> {
         on: &PowerOn,
         start: &Start,
     ) -> anyhow::Result<End> {
-        let limit = hands.limit;
+        let limit = Duration::from_secs(self.trial.row.timeout_s);
         hands.follow(running, on)?;
         for typed in &on.typed {
             running.wait_for_prompt(&typed.at, limit)?;
@@ -42,7 +42,7 @@ impl Run<'_> {
         let exit = match on.power_on {
             End::Runs => {
                 running.run_for(Duration::from_millis(on.runs_on_ms))?;
-                running.kill().map(|_| None)?
+                hands.end(running).map(|()| None)?
             }
             _ => Some(wait_exit(running, limit)?),
         };

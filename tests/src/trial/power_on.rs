@@ -1,22 +1,21 @@
 //! Runs a power-on: builds the machine, switches it on, and checks its console, disks and memory.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use poorwill_machine::PowerOn as Switch;
 use poorwill_machine::console::Line;
-use poorwill_machine::psu::Link;
-use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
+use poorwill_machine::qmp::socket_folder;
 
 use super::Run;
-use super::events::Hands;
+use super::events::{self, Hands};
 use crate::console::{CANNOT_START, FATAL, FATAL_IN_DOMAINS, Start};
 use crate::disks::TrialDisk;
+use crate::domains::Watch;
 use crate::evidence::evidence;
 use crate::intact;
 use crate::persistent::{self, Keys};
-use crate::plan::{Deed, End, PowerOn};
+use crate::plan::{End, PowerOn};
 use crate::power;
 use crate::setup::found;
 use crate::stop_stacks;
@@ -27,13 +26,6 @@ const NO_IMAGE: &str = "^no image(:|$)";
 
 /// The reason of a machine with domains.
 const HAS_DOMAINS: &str = "the machine has domains";
-
-/// The most starts of OpenSBI for one answer, and the limit of each line.
-const OPENSBI_STARTS: usize = 8;
-const OPENSBI_LIMIT: Duration = Duration::from_secs(15);
-
-/// Time limit for a connection to QEMU's control socket.
-const CONNECT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Time between a power-off and the next power-on, long enough to see that a wake advances the
 /// time.
@@ -50,39 +42,26 @@ impl Run<'_> {
         self.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let sockets = socket_folder()?;
         let mut machine = self.machine(on, sockets.path())?;
-        let qmp = sockets.path().join("qmp");
-        let has_control = has(on, |deed| matches!(deed, Deed::Break | Deed::Reset));
-        if has_control {
-            machine.extra_arguments.extend(socket_arguments(&qmp));
-        }
-        let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
-        let log = self.folder.join("console.log");
-        let mut running = machine.power_on(
-            qemu,
-            Switch {
-                log: Some(log),
-                watch: None,
-                cpu_time: self.host.cpu_time.clone(),
-            },
-        )?;
-        // The link's name needs the memory file, which exists now.
-        let memory = power::memory(self.folder);
-        let _link = has_supply(on)
-            .then(|| Link::make(&memory, psu(sockets.path())))
-            .transpose()?;
-        running.fail_on(&self.fatal(on));
-        let mut hands = Hands {
-            control: has_control
-                .then(|| Control::connect(&qmp, CONNECT_LIMIT))
-                .transpose()?,
-            sockets: sockets.path(),
-            memory: &memory,
-            limit: Duration::from_secs(self.trial.row.timeout_s),
-            line: None,
+        (machine.extra_arguments).extend(events::arguments(on, sockets.path()));
+        let qemu = found(&self.setup.qemu)?;
+        let watch = (on.frames.is_some()).then(|| Watch::new(self.folder, self.trial.row.fair));
+        let switch = Switch {
+            log: Some(self.folder.join("console.log")),
+            ..self.counted()
         };
+        let mut running = machine.power_on(qemu, switch)?;
+        running.fail_on(&self.fatal(on));
+        let memory = power::memory(self.folder);
+        let limit = Duration::from_secs(self.trial.row.timeout_s);
+        let mut hands = Hands::of(sockets.path(), &memory, limit);
+        hands.watch = watch;
+        hands.connect(on)?;
         let mut outcome = self.follow(&mut running, &mut hands, on, &start);
         if let Ok(ended) = outcome {
-            let checked = self.check_lines(&running.lines(), on, ended);
+            let mut checked = self.check_lines(&running.lines(), on, ended);
+            if let Some(watch) = hands.watch.take() {
+                checked = checked.and_then(|()| self.check_frames(watch, &running.lines(), on));
+            }
             outcome = outcome.and(checked.map(|()| ended));
         }
         self.asleep = matches!(outcome, Ok(End::Sleep));
@@ -103,8 +82,7 @@ impl Run<'_> {
         self.disks.iter().try_for_each(TrialDisk::switch_off)?;
         if self.asleep && self.trial.row.foretold {
             let flash = (self.trial.row.vault && seals).then(|| self.vault());
-            let firmware = self.setup.firmware_for(self.trial).as_deref();
-            let firmware = firmware.map_err(|what| anyhow!("{what}"))?;
+            let firmware = found(self.setup.firmware_for(self.trial))?;
             update::check(&self.disks, flash.as_deref(), firmware)?;
         }
         Ok(ended)
@@ -141,6 +119,19 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Checks what the critical guest has shown.
+    fn check_frames(&mut self, watch: Watch, lines: &[Line], on: &PowerOn) -> anyhow::Result<()> {
+        let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
+        let wanted = on.frames.unwrap_or_default();
+        let (seen, summary) = watch.finish(&wanted, &lines)?;
+        println!("{}: {summary}", self.trial.name);
+        if let Some(most) = on.start_ratio {
+            self.check_start(&seen, most)?;
+        }
+        self.shown = Some(seen);
+        Ok(())
+    }
+
     /// The start that the plan requires.
     fn wanted_start(&self, on: &PowerOn) -> Start {
         match (&on.cold_boot, self.asleep || on.wake) {
@@ -161,35 +152,6 @@ impl Run<'_> {
         };
         let all = FATAL.iter().chain(of_domains);
         all.filter(|text| !is_expected(text)).copied().collect()
-    }
-
-    /// Checks that the machine shows the same lines with OpenSBI in place of Poorwill, whose console
-    /// had these `lines`.
-    fn check_opensbi(&self, lines: &[Line], on: &PowerOn) -> anyhow::Result<()> {
-        let probes = |lines: &[Line]| {
-            let lines = lines.iter();
-            let probes =
-                lines.filter_map(|line| Some(line.text.split_once("probe ")?.1.to_owned()));
-            probes.collect::<Vec<_>>()
-        };
-        let run = || {
-            let sockets = socket_folder()?;
-            let mut machine = self.machine(on, sockets.path())?;
-            machine.firmware = found(&self.setup.opensbi)?.clone();
-            let mut running = machine.power_on(found(&self.setup.qemu)?, Switch::default())?;
-            let mut hands = Hands::without_control(sockets.path(), OPENSBI_LIMIT);
-            hands.follow(&mut running, on)?;
-            anyhow::Ok(probes(&running.lines()))
-        };
-        // OpenSBI starts a domain before all of its calls work, so that some starts hang.
-        let mut starts = (0..OPENSBI_STARTS).map(|_| run());
-        let other = starts.find_map(Result::ok);
-        let (own, other) = (probes(lines), other.context("OpenSBI does not start")?);
-        ensure!(
-            own == other,
-            "Poorwill and OpenSBI differ:\n{own:#?}\n{other:#?}"
-        );
-        Ok(())
     }
 
     /// Checks lines against each other, and against lines of earlier power-ons.
@@ -225,20 +187,4 @@ impl Run<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether an event of the power-on does this.
-fn has(on: &PowerOn, does: impl Fn(&Deed) -> bool) -> bool {
-    on.events.iter().any(|event| does(&event.does))
-}
-
-pub(super) fn has_supply(on: &PowerOn) -> bool {
-    has(on, |deed| {
-        matches!(deed, Deed::PowerFails | Deed::PowerGood)
-    })
-}
-
-/// The power supply's socket.
-pub(super) fn psu(sockets: &Path) -> PathBuf {
-    sockets.join("psu")
 }
