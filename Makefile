@@ -26,7 +26,7 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
-test-long: say-test-long setup fetch build guest test-kernel loader u-boot edk2 plugin ## Run the long tests, which `make test` leaves out
+test-long: say-test-long setup fetch build guest test-kernel loader critical u-boot edk2 plugin ## Run the long tests, which `make test` leaves out
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
 .PHONY: demo-snapshot

@@ -238,14 +238,12 @@ impl Seen {
             ("instructions to a frame", to_frame, wanted.to_frame),
             ("ns to a steady rate", to_steady, wanted.to_steady_ns),
         ] {
-            ensure!(
-                most.is_none_or(|most| figure <= most),
-                "{figure} {name}: at most {most:?}"
-            );
+            let most = most.unwrap_or(u64::MAX);
+            ensure!(figure <= most, "a wake: {figure} {name}, at most {most}");
         }
         Ok(format!(
-            "at most {} ns late, control {} us; from a wake event at most {to_frame} instructions to \
-             a frame, {to_steady} ns to a steady rate",
+            "at most {} ns late, control {} us; wakes take {to_frame} instructions to a frame, \
+             {to_steady} ns to a steady rate",
             late.beat.1, late.control.1
         ))
     }

@@ -60,7 +60,10 @@ impl Run<'_> {
         let name = &self.trial.name;
         println!("{name}: {own} instructions until the first OS, {alone} without domains");
         // A float represents these numbers exactly.
-        ensure!(own as f64 <= alone as f64 * most, "at most {most} times");
+        ensure!(
+            own as f64 <= alone as f64 * most,
+            "a start with domains takes more than {most} times the instructions"
+        );
         Ok(())
     }
 
