@@ -71,7 +71,10 @@ fn main() -> anyhow::Result<()> {
         }
     }
     let refusals = match is_chosen("crowd") {
-        true => Some([refusal(&setup, Others::Idle)?, refusal(&setup, Others::Storm)?]),
+        true => Some([
+            refusal(&setup, Others::Idle)?,
+            refusal(&setup, Others::Storm)?,
+        ]),
         false => None,
     };
     save(&all, refusals)?;

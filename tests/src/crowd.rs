@@ -9,7 +9,7 @@ use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{Machine, PowerOn, tree};
 
-use crate::{Setup, wait_for};
+use crate::Setup;
 
 /// Domains of the machine.
 const DOMAINS: u64 = 8;
@@ -82,7 +82,8 @@ pub fn longest_refusal(setup: &Setup, others: Others, refusals: u32) -> anyhow::
 
     let mut running = machine.power_on(qemu, PowerOn::default())?;
     running.fail_on(&["FAIL", "panic on hart", "cannot start"]);
-    let line = wait_for(&mut running, " sleeps beside ", LIMIT)?.text;
+    let line = running.wait_for(" sleeps beside ", LIMIT);
+    let line = line.with_context(|| running.tail(40).join("\n"))?.text;
     running.kill()?;
     let ticks = line
         .rsplit_once("at most ")

@@ -65,11 +65,27 @@ impl LiveDomain {
         self.write(about, line);
     }
 
+    /// As [`say`](Self::say), without a bound. A domain without the UART waits for no other domain: its
+    /// line is left out while another hart has the log. Returns whether the line was written.
+    pub(crate) fn say_at_once(&self, line: fmt::Arguments<'_>) -> bool {
+        let is_free = self.has_console || console::try_log_about(&self.name, line);
+        match (is_free, self.has_console) {
+            (true, true) => self.say(line),
+            (true, false) => self.print_later(line),
+            (false, _) => {}
+        }
+        is_free
+    }
+
     fn write(&self, about: &str, line: fmt::Arguments<'_>) {
         if self.has_console {
             return console::line_about(about, line);
         }
         console::log_about(about, line);
+        self.print_later(line);
+    }
+
+    fn print_later(&self, line: fmt::Arguments<'_>) {
         self.text.lock().firmware.take_line(line);
         self.has_text.store(true, Ordering::Relaxed);
     }

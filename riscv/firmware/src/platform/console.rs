@@ -140,6 +140,16 @@ pub(crate) fn log_about(domain: &str, line: fmt::Arguments<'_>) {
     with_log(|log| log.add(&line));
 }
 
+/// As [`log_about`], without a wait. Returns false if another hart has the log.
+pub(crate) fn try_log_about(domain: &str, line: fmt::Arguments<'_>) -> bool {
+    let line = LogLine::about(domain, super::milliseconds(), line);
+    let mut log = LOG.try_lock();
+    if let Some(Some(log)) = log.as_deref_mut() {
+        log.add(&line);
+    }
+    log.is_some()
+}
+
 /// Writes a line about a domain to the log and the console.
 pub(crate) fn line_about(domain: &str, line: fmt::Arguments<'_>) {
     log_about(domain, line);

@@ -1,7 +1,7 @@
 //! The sleep of a domain, alone or with the machine. A lone OS is a set of one domain, and its own
 //! master.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::MAX_DOMAINS;
@@ -45,9 +45,11 @@ impl Refused {
     pub(crate) fn say_to(&self, master: &LiveDomain) {
         match self {
             Refused::KeptAwake(awake) => {
-                // The master may ask in each of its periods: the same answer is said once.
-                if SLEEPS.refused_for.swap(awake.index, Ordering::Relaxed) != awake.index {
-                    master.say(format_args!("sleep refused: {self}"));
+                // The master may ask in each of its periods: a domain is named once.
+                let named = SLEEPS.named.load(Ordering::Relaxed);
+                let is_named = named & 1 << awake.index != 0;
+                if !is_named && master.say_at_once(format_args!("sleep refused: {self}")) {
+                    SLEEPS.named.fetch_or(1 << awake.index, Ordering::Relaxed);
                 }
             }
             Refused::NoSleep(_) => {
@@ -65,17 +67,14 @@ impl Refused {
 struct Sleeps {
     /// The last wake from powered RAM, until all domains have woken.
     wake: Mutex<Option<Wake>>,
-    /// Index of the domain for which the machine's sleep was refused last; [`NO_DOMAIN`] after a
-    /// sleep.
-    refused_for: AtomicUsize,
+    /// A bit for each domain that a refused sleep has named since the last one.
+    named: AtomicU32,
 }
 
 static SLEEPS: Sleeps = Sleeps {
     wake: Mutex::new(None),
-    refused_for: AtomicUsize::new(NO_DOMAIN),
+    named: AtomicU32::new(0),
 };
-
-const NO_DOMAIN: usize = usize::MAX;
 
 /// A wake of the machine from powered RAM.
 #[derive(Debug)]
@@ -138,7 +137,7 @@ fn sleep_with_all(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(),
         ring_parked();
         return Err(Refused::KeptAwake(awake));
     }
-    SLEEPS.refused_for.store(NO_DOMAIN, Ordering::Relaxed);
+    SLEEPS.named.store(0, Ordering::Relaxed);
     domain::all().for_each(ring);
     let slept = stack::deep(|| super::sleep_machine(vector, stopped));
     if let Err(refused) = slept {
