@@ -14,6 +14,7 @@ pub mod instructions;
 pub mod irqs_off;
 mod mean;
 mod not_measured;
+mod options;
 pub mod report;
 mod resample;
 pub mod results;
@@ -24,39 +25,16 @@ pub mod table;
 pub mod targets;
 
 pub use not_measured::NotMeasured;
+pub use options::BenchOptions;
 pub use seal::{Cycle, Pair, Sealing};
 pub use start::{OPENSBI, Start};
-
-use std::path::PathBuf;
 
 use poorwill_machine::Watcher;
 use poorwill_machine::size::Bytes;
 
 use crate::appliance::{ApplianceOptions, Audience};
-use crate::compare::{CompareOptions, Size};
+use crate::compare::CompareOptions;
 use crate::results::Results;
-
-/// Options of measurements.
-#[derive(Clone, Debug)]
-pub struct BenchOptions {
-    pub firmware: PathBuf,
-    /// Folder for disks. The caller removes it.
-    pub folder: PathBuf,
-    /// Number of sleeps and wakes.
-    pub rounds: u32,
-    /// Use fewer machines, for a short run.
-    pub quick: bool,
-    /// The kernel that is the guest when sealing is measured.
-    pub test_kernel: PathBuf,
-    /// The critical guest's program.
-    pub critical: PathBuf,
-    /// MiB of that guest's memory that are in use.
-    pub sealed_mib: u32,
-    /// The machines of the comparison.
-    pub sizes: Vec<Size>,
-    /// Number of harts of these machines.
-    pub harts: u32,
-}
 
 /// A measurement that can be run by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -4,29 +4,14 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use thiserror::Error;
-
-use crate::cache::{Geometry, GeometryError};
+use crate::cache::Geometry;
 
 mod argument;
 mod code;
 
 use argument::Argument;
+pub use argument::{Loads, OptionError};
 pub use code::{Code, contains};
-
-/// When the plugin models loads. Loads can only displace lines. Caches that do not see loads have
-/// more dirty lines, never fewer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Loads {
-    /// Never: loads displace no lines.
-    Never,
-    /// From the start, which costs 1.5 times the time of stores alone.
-    Always,
-    /// From the signal on. The number of dirty lines is then the largest possible at the signal,
-    /// and the firmware's own loads displace lines.
-    #[default]
-    Signalled,
-}
 
 /// When the plugin itself raises the power-fail line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,30 +85,6 @@ pub struct LogOptions {
     pub code: Vec<Range<u64>>,
     /// Devices' registers, by physical addresses.
     pub registers: Vec<Range<u64>>,
-}
-
-/// Why arguments are refused.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum OptionError {
-    #[error("there is no option `{0}`")]
-    Unknown(String),
-    #[error("`{0}` has no value: write key=value")]
-    NoValue(String),
-    #[error("`{0}` is given twice")]
-    Twice(String),
-    #[error("`{key}={value}`: give {wanted}")]
-    Malformed {
-        key: String,
-        value: String,
-        wanted: &'static str,
-    },
-    #[error("`{key}` needs {needed}")]
-    Needs {
-        key: &'static str,
-        needed: &'static str,
-    },
-    #[error(transparent)]
-    Geometry(#[from] GeometryError),
 }
 
 /// Values that several options make up, while the arguments are read.

@@ -15,49 +15,25 @@ mod peers;
 mod plan;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 pub use figures::{
     Case, ColdBoot, Comparison, Hibernation, PlainCopy, QemuCycle, Sleep, Wake, gib, rate,
 };
+pub(crate) use pair::{HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS};
 use pair::{Pair, Setting};
-pub use plan::{QUICK, Room, Size, USUAL, combinations, hibernating, least};
+pub use plan::{CompareOptions, QUICK, Room, Size, USUAL, combinations, hibernating, least};
 
 use poorwill_machine::paths;
 use poorwill_machine::{Qemu, interrupt};
 
 use crate::NotMeasured;
 
-/// Kernel parameters for Linux's fastest hibernation. It does not compress, as the memory's
-/// contents do not compress. `platform` mode needs firmware that offers it, and this one does not.
-pub(super) const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
-/// The kernel that loads the hibernated one runs on one hart. On several it often loses the disk's
-/// first interrupts, and waits for ever.
-pub(super) const RESUME_WORDS: &str = "maxcpus=1";
 /// All settings of the hibernation, for the report.
 const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/resume by the \
      initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM; \
      maxcpus=1 for the kernel that loads";
-
-/// Failed hibernations after which no further one is tried: each takes minutes.
-pub(super) const MAX_FAILED_HIBERNATIONS: usize = 2;
-
-/// Options of the comparison.
-#[derive(Clone, Debug)]
-pub struct CompareOptions {
-    pub firmware: PathBuf,
-    /// Folder for disks. The caller removes it.
-    pub folder: PathBuf,
-    /// Number of measurements of each case.
-    pub rounds: u32,
-    /// Number of hibernations, in the cases of [`hibernating`].
-    pub hibernations: u32,
-    pub harts: u32,
-    pub sizes: Vec<Size>,
-}
 
 /// Runs the measurement. After an error, `results` has the figures up to it.
 ///
@@ -164,9 +140,4 @@ fn measure_in_turns(pairs: &mut [Pair<'_>], setting: Setting<'_>, used_mib: u64)
         }
     }
     going.into_iter().map(|(_, going, _)| going.case).collect()
-}
-
-/// Removes a large file that is no longer needed.
-fn remove(file: &Path) -> anyhow::Result<()> {
-    fs::remove_file(file).with_context(|| format!("removing {}", file.display()))
 }

@@ -15,9 +15,18 @@ use crate::NotMeasured;
 
 use super::figures::{Case, ColdBoot, Hibernation, PlainCopy, Sleep, gib};
 use super::guest::{Guest, Woken};
-use super::peers::{KINDS, Saved, copy_on_host, settle};
-use super::plan::Size;
-use super::{CompareOptions, HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS, remove};
+use super::peers::{KINDS, Saved, copy_on_host, remove, settle};
+use super::plan::{CompareOptions, Size};
+
+/// Kernel parameters for Linux's fastest hibernation. It does not compress, as the memory's
+/// contents do not compress. `platform` mode needs firmware that offers it, and this one does not.
+pub(crate) const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
+/// The kernel that loads the hibernated one runs on one hart. On several it often loses the disk's
+/// first interrupts, and waits for ever.
+pub(crate) const RESUME_WORDS: &str = "maxcpus=1";
+
+/// Failed hibernations after which no further one is tried: each takes minutes.
+pub(crate) const MAX_FAILED_HIBERNATIONS: usize = 2;
 
 /// Offset of page data in a sleep area. It is also the alignment of partitions.
 const IMAGE_AT: u64 = 4 << 20;

@@ -17,7 +17,6 @@ use tempfile::TempDir;
 
 use super::figures::{ColdBoot, QemuCycle};
 use super::guest::Guest;
-use super::remove;
 
 const MIB: u64 = 1 << 20;
 
@@ -192,6 +191,11 @@ fn time_copies(
     }
     file.sync_data()?;
     Ok((read, begun.elapsed()))
+}
+
+/// Removes a large file that is no longer needed.
+pub(super) fn remove(file: &Path) -> anyhow::Result<()> {
+    fs::remove_file(file).with_context(|| format!("removing {}", file.display()))
 }
 
 #[cfg(test)]

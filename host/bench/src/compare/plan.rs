@@ -1,6 +1,6 @@
 //! The sizes of machines to measure, and whether this host has room for them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use poorwill_machine::resources;
@@ -178,6 +178,20 @@ impl Room {
         }
         None
     }
+}
+
+/// Options of the comparison.
+#[derive(Clone, Debug)]
+pub struct CompareOptions {
+    pub firmware: PathBuf,
+    /// Folder for disks. The caller removes it.
+    pub folder: PathBuf,
+    /// Number of measurements of each case.
+    pub rounds: u32,
+    /// Number of hibernations, in the cases of [`hibernating`].
+    pub hibernations: u32,
+    pub harts: u32,
+    pub sizes: Vec<Size>,
 }
 
 #[cfg(test)]

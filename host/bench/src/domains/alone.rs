@@ -7,7 +7,7 @@ use poorwill_machine::{Disk, Machine, PowerOn, RunningMachine};
 use poorwill_store::SleepMode;
 
 use super::figures::Domains;
-use super::{
+use super::setting::{
     BOOT_LIMIT, LIMIT, MEMORY, READY, SLEEP, Setting, command_line, explain, field, time_answer,
 };
 

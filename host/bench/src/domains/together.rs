@@ -14,7 +14,7 @@ use poorwill_machine::{Machine, PowerOn, RunningMachine, interrupt};
 
 use super::figures::{Domains, Start};
 use super::frames::{Bus, Frame, now};
-use super::{
+use super::setting::{
     BOOT_LIMIT, LIMIT, MEMORY, READY, SLEEP, Setting, command_line, explain, field, time_answer,
 };
 use crate::compare::guest::{REDIS, ms};

@@ -1,4 +1,4 @@
-use super::{Limit, Target, Value, value};
+use super::target::{Limit, Target, Value, value};
 use crate::domains::Domains;
 use crate::domains::figures::{ANSWER, FIRST_FRAME};
 use crate::mean::Mean;

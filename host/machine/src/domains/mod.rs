@@ -4,21 +4,23 @@
 //! Linux gets a bridge with its PCI functions below it. The critical guest's functions are on the
 //! first bus, since their wired interrupts must be its own.
 
+mod description;
 pub mod frames;
 mod functions;
 pub mod partition;
 mod trees;
 
+pub use description::{DomainOnQemu, Domains};
+use description::{INITRD, PROGRAM, TREE};
+use functions::quoted;
 pub use functions::{critical_devices, critical_functions};
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use poorwill_domain::LinuxImage;
-use serde::Deserialize;
 use thiserror::Error;
 
 use crate::arguments::has_tree;
@@ -26,61 +28,6 @@ use crate::qemu::RECOMMENDED;
 use crate::size::Bytes;
 use crate::tree::{self, TreeError};
 use crate::{Machine, Qemu, Socket, Version};
-
-/// The description of a machine with domains.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Domains {
-    /// RAM of each domain that names none.
-    pub memory: Bytes,
-    /// Harts of each domain that names none.
-    #[serde(default = "two")]
-    pub harts: u32,
-    /// The domains, by their sockets.
-    #[serde(rename = "domain")]
-    pub domains: Vec<DomainOnQemu>,
-}
-
-/// A domain. It has either a kernel or a critical guest.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DomainOnQemu {
-    /// Its name: letters, digits and dashes.
-    pub name: String,
-    /// Its place in the order of waking; the lowest wakes first.
-    pub wake_order: u32,
-    /// RAM: a multiple of 256 MiB, at most 2 GiB.
-    pub memory: Option<Bytes>,
-    /// Harts: 1, 2 or 4.
-    pub harts: Option<u32>,
-    /// A Linux `Image`.
-    pub kernel: Option<PathBuf>,
-    /// Linux's initial RAM file system.
-    pub initrd: Option<PathBuf>,
-    /// Linux's command line.
-    #[serde(default)]
-    pub append: String,
-    /// NVMe disks of Linux: raw files.
-    #[serde(default)]
-    pub disks: Vec<PathBuf>,
-    /// Options of `-netdev user`, such as `hostfwd=…`, for a network card of Linux; may be empty.
-    pub network: Option<String>,
-    /// The program of the critical guest (guest/critical).
-    pub critical: Option<PathBuf>,
-    /// The socket that leads to the critical guest's serial line; without one the line is idle.
-    pub trigger: Option<PathBuf>,
-    /// Time of each heartbeat's work, in microseconds.
-    #[serde(default)]
-    pub load_us: u32,
-    /// Time after which the critical guest's timer ends a sleep, in ms.
-    pub wake_after_ms: Option<u32>,
-    /// Whether it may put the machine to sleep: one domain, the master.
-    #[serde(default)]
-    pub may_sleep: bool,
-    /// Whether it may reset the machine or switch it off.
-    #[serde(default)]
-    pub may_reset: bool,
-}
 
 /// Why a machine with domains cannot be made.
 #[expect(missing_docs, reason = "the messages say it")]
@@ -134,14 +81,6 @@ pub enum DomainsError {
 /// The most domains: each Linux's functions share a wired source, and there are four.
 const MAX_DOMAINS: usize = 4;
 
-/// First address of RAM.
-const RAM: u64 = 0x8000_0000;
-
-/// Offsets in a domain's memory. The firmware has the first 2 MiB of socket 0.
-const PROGRAM: u64 = 0x20_0000;
-const TREE: u64 = 0x7f0_0000;
-const INITRD: u64 = 0x800_0000;
-
 /// The unit of a domain's memory, and the most of it.
 const MEMORY_UNIT: Bytes = Bytes::mib(256);
 const MOST_MEMORY: Bytes = Bytes::gib(2);
@@ -150,10 +89,6 @@ const MOST_MEMORY: Bytes = Bytes::gib(2);
 /// lower.
 const MACHINE_TREE: u64 = 2 << 20;
 const MACHINE_TREE_BELOW: u64 = 3 << 30;
-
-fn two() -> u32 {
-    2
-}
 
 impl Domains {
     /// Reads a description. Its files are relative to its folder.
@@ -326,32 +261,6 @@ impl Domains {
         };
         end - memory.start
     }
-
-    /// The harts and the memory of a domain.
-    fn socket(&self, domain: &DomainOnQemu) -> Socket {
-        Socket {
-            harts: domain.harts.unwrap_or(self.harts),
-            memory: domain.memory.unwrap_or(self.memory),
-        }
-    }
-
-    /// Addresses of a domain's memory. Past the last socket they are empty.
-    fn memory_of(&self, socket: usize) -> Range<u64> {
-        let before = self.domains.iter().take(socket);
-        let start = RAM
-            + before
-                .map(|domain| self.socket(domain).memory.0)
-                .sum::<u64>();
-        let own = self.domains.get(socket);
-        start..start + own.map_or(0, |domain| self.socket(domain).memory.0)
-    }
-
-    /// IDs of a domain's harts.
-    fn harts_of(&self, socket: usize) -> Range<u32> {
-        let before = self.domains[..socket].iter();
-        let first = before.map(|domain| self.socket(domain).harts).sum();
-        first..first + self.socket(&self.domains[socket]).harts
-    }
 }
 
 impl DomainOnQemu {
@@ -408,11 +317,6 @@ impl DomainOnQemu {
     }
 }
 
-/// A count of sockets or functions as QEMU's and the tree's 32 bits.
-fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("a machine has few of them")
-}
-
 /// Refuses two equal values of a key.
 fn unique<T: Ord + ToString>(
     key: &'static str,
@@ -427,11 +331,6 @@ fn unique<T: Ord + ToString>(
         }),
         None => Ok(()),
     }
-}
-
-/// A file's name within an argument of QEMU, which reads two commas as one.
-fn quoted(file: &Path) -> String {
-    file.to_string_lossy().replace(',', ",,")
 }
 
 fn bytes_of(file: &Path) -> Result<u64, DomainsError> {

@@ -2,11 +2,12 @@
 
 use std::iter;
 
+use super::description::{Domains, INITRD, PROGRAM, TREE};
+use super::functions;
 use super::partition::{
     APLIC_BYTES, BUS_BYTES, CONFIGURATION, FILE_BYTES, OnSocket, Region, UART, aplic, cells,
     file_bytes, files, lines, partition,
 };
-use super::{Domains, INITRD, PROGRAM, TREE, functions};
 
 /// The rest of QEMU's tree for the firmware.
 pub(super) fn of_machine(domains: &Domains) -> String {

@@ -22,23 +22,12 @@ mod tests;
 use std::ops::Range;
 
 pub use line::{LINE_BYTES, Line, Visible};
+pub use pending::FlushKind;
 pub use ways::{Geometry, GeometryError};
 
 use line::{differs_by_device, with_part};
 use pending::Pending;
 use ways::Ways;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlushKind {
-    /// An instruction flushed the line by its address.
-    Line,
-    /// A store to a cache controller's register flushed the line by its address.
-    Register,
-    /// The hart flushed its whole cache.
-    All,
-    /// The cache needed the place for another line.
-    Displaced,
-}
 
 /// Counts of written-back lines by cause, and of devices' writes to dirty lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,19 @@
 
 use std::collections::HashMap;
 
-use super::FlushKind;
 use super::line::Line;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushKind {
+    /// An instruction flushed the line by its address.
+    Line,
+    /// A store to a cache controller's register flushed the line by its address.
+    Register,
+    /// The hart flushed its whole cache.
+    All,
+    /// The cache needed the place for another line.
+    Displaced,
+}
 
 /// A pending flush.
 #[derive(Clone, Debug)]

@@ -3,11 +3,52 @@
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 
-use super::{Loads, OptionError, code};
+use thiserror::Error;
+
+use super::code;
+use crate::cache::GeometryError;
 
 const NUMBER: &str = "a number (decimal, or hexadecimal with 0x)";
 const FROM_ONE: &str = "a number from 1";
 const SWITCH: &str = "on or off";
+
+/// When the plugin models loads. Loads can only displace lines. Caches that do not see loads have
+/// more dirty lines, never fewer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loads {
+    /// Never: loads displace no lines.
+    Never,
+    /// From the start, which costs 1.5 times the time of stores alone.
+    Always,
+    /// From the signal on. The number of dirty lines is then the largest possible at the signal,
+    /// and the firmware's own loads displace lines.
+    #[default]
+    Signalled,
+}
+
+/// Why arguments are refused.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum OptionError {
+    #[error("there is no option `{0}`")]
+    Unknown(String),
+    #[error("`{0}` has no value: write key=value")]
+    NoValue(String),
+    #[error("`{0}` is given twice")]
+    Twice(String),
+    #[error("`{key}={value}`: give {wanted}")]
+    Malformed {
+        key: String,
+        value: String,
+        wanted: &'static str,
+    },
+    #[error("`{key}` needs {needed}")]
+    Needs {
+        key: &'static str,
+        needed: &'static str,
+    },
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+}
 
 /// An argument, with its name for errors.
 pub(super) struct Argument<'a> {
