@@ -1,3 +1,4 @@
+mod area;
 mod claims;
 mod error;
 mod table;
@@ -8,37 +9,10 @@ use gpt_disk_types::{GptPartitionEntry, GptPartitionType, guid};
 use poorwill_medium::Medium;
 use poorwill_memory::Page;
 
+use area::MAX_NUMBER;
+pub use area::{AREA_TYPE, AreaLocation, Areas, MAX_AREAS, MAX_PARTITIONS};
 pub use error::GptError;
 use table::{Blocks, Copy, Header, PRIMARY, Table};
-
-/// The partition type of a sleep area, as text.
-pub const AREA_TYPE: &str = "3063e3c3-c55c-4395-bc5f-8f60545ad228";
-
-/// The most sleep areas on one disk.
-pub const MAX_AREAS: usize = 8;
-
-/// A sleep area's place on its disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AreaLocation {
-    /// The offset of its first byte.
-    pub start: u64,
-    /// The length in bytes.
-    pub length: u64,
-    /// The partition's number, from 1, as in the OS.
-    pub partition: u32,
-}
-
-/// The sleep areas of a disk, in the order of its partition table.
-pub type Areas = ArrayVec<AreaLocation, MAX_AREAS>;
-
-/// The most other partitions on one disk.
-pub const MAX_PARTITIONS: usize = 32;
-
-/// The highest number of a partition that Linux shows.
-const MAX_NUMBER: u32 = 255;
-
-/// The most entries of a table that is read; most have 128.
-const MAX_ENTRIES: u32 = 8192;
 
 /// A partition that is not a sleep area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

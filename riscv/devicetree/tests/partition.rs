@@ -118,10 +118,6 @@ fn the_domains_stand_in_the_order_of_waking() {
     assert_eq!(partition.domain_of(4), None);
     assert_eq!(partition.cold_boot_harts[..], [0]);
     assert!(partition.may_boot_cold(0) && !partition.may_boot_cold(1));
-    assert_eq!(
-        Partition::restricts_cold_boot(&open(&compile(MACHINE)).unwrap()),
-        Ok(true)
-    );
 }
 
 #[test]

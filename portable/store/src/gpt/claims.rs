@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use gpt_disk_types::MbrPartitionRecord;
 use poorwill_medium::Medium;
 
-use super::AreaLocation;
+use super::area::AreaLocation;
 use super::error::GptError;
 use super::table::{Blocks, Copy, Header, PRIMARY, PROTECTIVE, Table};
 

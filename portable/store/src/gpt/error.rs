@@ -1,7 +1,7 @@
 use poorwill_medium::MediumError;
 use thiserror::Error;
 
-use super::{MAX_AREAS, MAX_ENTRIES, MAX_NUMBER, MAX_PARTITIONS};
+use super::area::{MAX_AREAS, MAX_ENTRIES, MAX_NUMBER, MAX_PARTITIONS};
 use crate::content::Content;
 
 /// The reason why a disk's partition table cannot be used.

@@ -9,7 +9,7 @@ use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use zerocopy::IntoBytes;
 
-use super::MAX_ENTRIES;
+use super::area::MAX_ENTRIES;
 use super::error::GptError;
 
 /// The block of the table that Linux uses.

@@ -3,8 +3,8 @@
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 
-use super::MAX_DOMAINS;
 use super::error::PartitionError;
+use super::limits::MAX_DOMAINS;
 use crate::node::{MAX_DEPTH, is_any};
 
 pub(crate) const CONFIG: &str = "opensbi,domain,config";

@@ -2,8 +2,8 @@ use arrayvec::ArrayVec;
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 
-use super::MAX_PARTITION_HARTS;
 use super::error::PartitionError;
+use super::limits::MAX_PARTITION_HARTS;
 use crate::node::{can_run_os, cell, is_enabled_hart, phandle, reg};
 
 const ASSIGNMENT: &str = "opensbi-domain";

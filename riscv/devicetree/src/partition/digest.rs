@@ -1,6 +1,6 @@
 use poorwill_memory::MachineIdentity;
 
-use super::{DomainNode, Partition};
+use super::node::{DomainNode, Partition};
 use crate::identity::{Digest, digest};
 
 impl Partition {

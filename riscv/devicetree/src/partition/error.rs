@@ -1,7 +1,7 @@
 use poorwill_pci::Function;
 use thiserror::Error;
 
-use super::MAX_PARTITION_HARTS;
+use super::limits::MAX_PARTITION_HARTS;
 use crate::bound::TooMany;
 use crate::node::{MAX_DEPTH, NodeName};
 

@@ -7,8 +7,8 @@ use poorwill_memory::PhysRange;
 use poorwill_pci::Function;
 use poorwill_pci::placement::{AddressKind, PlacedFunction};
 
-use super::DomainNode;
 use super::error::{FunctionFault, PartitionError};
+use super::node::{DomainNode, FunctionRange};
 use crate::bound;
 
 /// Cells of an entry.
@@ -21,22 +21,6 @@ const PREFETCHABLE: u32 = 1 << 30;
 
 /// Primary, secondary and subordinate bus numbers of a bridge.
 const BUS_NUMBERS: u8 = 0x18;
-
-/// Addresses on the bus that a function decodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FunctionRange {
-    /// The function.
-    pub function: Function,
-    /// Offset in configuration space of the register that holds the address: a BAR, the expansion
-    /// ROM's, or a bridge's window.
-    pub register: u8,
-    /// The kind of address.
-    pub kind: AddressKind,
-    /// Whether it may be prefetched.
-    pub is_prefetchable: bool,
-    /// The addresses on the bus; not empty.
-    pub range: PhysRange,
-}
 
 struct Entry {
     function: Function,

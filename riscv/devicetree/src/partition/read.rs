@@ -6,11 +6,10 @@ use super::configs::{Configs, INSTANCE, has_instance};
 use super::cpu::Cpu;
 use super::error::{PartitionError, PermissionFault};
 use super::function::FUNCTIONS;
+use super::limits::{MAX_DOMAINS, MAX_REGION_DEVICES, MAX_REGION_NODES};
+use super::node::{DomainNode, NextMode, Partition};
 use super::property::{double, malformed, missing, optional_cells, unknown, whole_cells, word};
-use super::{
-    DomainNode, MAX_DOMAINS, MAX_REGION_DEVICES, MAX_REGION_NODES, MemoryRegion, NextMode,
-    Partition, Permissions,
-};
+use super::region::{MemoryRegion, Permissions};
 use crate::blob::open;
 use crate::bound;
 use crate::node::{MAX_DEPTH, is_any, name_of, phandle};
@@ -54,17 +53,6 @@ impl Partition {
             Some(error) => Err(error),
             None => Ok(is_there.then_some(partition)),
         }
-    }
-
-    /// Returns whether the tree may restrict the harts that boot the machine cold. A partition's
-    /// [`may_boot_cold`](Self::may_boot_cold) then says which.
-    ///
-    /// # Errors
-    ///
-    /// [`PartitionError`].
-    pub fn restricts_cold_boot(tree: &Fdt<'_>) -> Result<bool, PartitionError> {
-        let configs = Configs::of(tree.root())?;
-        Ok(configs.domains.is_some_and(has_instance) && configs.machine.is_some())
     }
 
     /// As [`read`](Self::read), into an empty `self`: a partition takes 16 KiB and is not moved.

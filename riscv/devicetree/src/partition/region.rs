@@ -1,13 +1,8 @@
 //! Memory regions of a domain: the smallest one at an address decides.
 
-use arrayvec::ArrayVec;
 use poorwill_memory::PhysRange;
 
 use super::error::PermissionFault;
-use super::{DomainNode, MAX_REGIONS};
-
-/// Maximum number of spans of a domain: each region has a start and an end.
-pub const MAX_SPANS: usize = 2 * MAX_REGIONS;
 
 /// Permissions of a region, as OpenSBI's binding encodes them: bits 0 to 2 for machine mode, bits 3
 /// to 5 for S and U mode; read, write, execute each.
@@ -141,58 +136,8 @@ pub struct Span {
     pub is_mmio: bool,
 }
 
-impl DomainNode {
-    /// The region that decides about an address: the smallest one that contains it.
-    #[must_use]
-    pub fn region_at(&self, address: u64) -> Option<&MemoryRegion> {
-        let regions = self.regions.iter().rev();
-        let mut there = regions.filter(|region| region.contains(address));
-        there.next()
-    }
-
-    /// The domain's permissions at an address.
-    #[must_use]
-    pub fn permissions_at(&self, address: u64) -> Permissions {
-        let region = self.region_at(address);
-        region.map_or(Permissions::NONE, |region| region.permissions)
-    }
-
-    /// All addresses that the domain may access, ascending. Neighbours differ in their permissions
-    /// or in their kind.
-    #[must_use]
-    pub fn spans(&self) -> ArrayVec<Span, MAX_SPANS> {
-        let mut edges = ArrayVec::<u64, MAX_SPANS>::new();
-        for range in self.regions.iter().map(MemoryRegion::range) {
-            edges.extend([range.start, range.end]);
-        }
-        edges.sort_unstable();
-        let mut spans = ArrayVec::<Span, MAX_SPANS>::new();
-        for pair in edges.windows(2).filter(|pair| pair[0] < pair[1]) {
-            let Some(region) = self.region_at(pair[0]) else {
-                continue;
-            };
-            if !region.permissions.opens() {
-                continue;
-            }
-            let next = Span {
-                range: PhysRange {
-                    start: pair[0],
-                    end: pair[1],
-                },
-                permissions: region.permissions,
-                is_mmio: region.is_mmio,
-            };
-            match spans.last_mut() {
-                Some(last) if last.is_continued_by(&next) => last.range.end = next.range.end,
-                _ => spans.push(next),
-            }
-        }
-        spans
-    }
-}
-
 impl Span {
-    fn is_continued_by(&self, next: &Span) -> bool {
+    pub(super) fn is_continued_by(&self, next: &Span) -> bool {
         self.range.end == next.range.start
             && (self.permissions, self.is_mmio) == (next.permissions, next.is_mmio)
     }

@@ -12,6 +12,7 @@
     reason = "fields are cut out intentionally, and registers have 64 bits"
 )]
 
+mod fault;
 mod instruction;
 mod os_trap;
 mod redirect;
@@ -21,91 +22,10 @@ use crate::CsrAccess;
 use instruction::{Instruction, Operands};
 use translation::{Intent, Translation};
 
+pub use fault::{Fault, cause};
 pub use os_trap::OsTrap;
 pub use redirect::{Redirected, redirect};
-
-/// Exception codes (privileged specification, table 3.6).
-pub mod cause {
-    /// A load faulted.
-    pub const LOAD_ACCESS: u64 = 5;
-    /// A store or an AMO faulted.
-    pub const STORE_ACCESS: u64 = 7;
-    /// S-mode made an SBI call.
-    pub const SUPERVISOR_CALL: u64 = 9;
-    /// S-mode trapped during a trap (Ssdbltrp).
-    pub const DOUBLE_TRAP: u64 = 16;
-    /// In `mcause`: the trap is an interrupt; the other bits are its number.
-    pub const INTERRUPT: u64 = 1 << 63;
-}
-
-/// Bits of `mstatus` after a trap (privileged specification, 3.1.6; H extension, 18.4.1; Zicfilp).
-mod status {
-    pub(super) const SIE: u64 = 1 << 1;
-    pub(super) const SPIE: u64 = 1 << 5;
-    pub(super) const SPP: u64 = 1 << 8;
-    pub(super) const MPP: u64 = 3 << 11;
-    pub(super) const MPP_SUPERVISOR: u64 = 1 << 11;
-    pub(super) const SUM: u64 = 1 << 18;
-    pub(super) const MXR: u64 = 1 << 19;
-    pub(super) const SPELP: u64 = 1 << 23;
-    pub(super) const GVA: u64 = 1 << 38;
-    pub(super) const MPV: u64 = 1 << 39;
-    pub(super) const MPELP: u64 = 1 << 41;
-
-    /// Returns whether the trap came from S-mode or VS-mode, not from U-mode or VU-mode.
-    pub(super) fn is_supervisor(status: u64) -> bool {
-        status & MPP != 0
-    }
-
-    pub(super) fn is_guest(status: u64) -> bool {
-        status & MPV != 0
-    }
-
-    /// Returns whether U-mode has 64-bit registers and little-endian data, by `mstatus` or
-    /// `vsstatus` (UXL, UBE).
-    pub(super) fn is_user_ordinary(status: u64) -> bool {
-        status >> 32 & 3 != NARROW && status & 1 << 6 == 0
-    }
-
-    /// The same of S-mode, by `mstatus` (SXL, SBE).
-    pub(super) fn is_supervisor_ordinary(status: u64) -> bool {
-        status >> 34 & 3 != NARROW && status & 1 << 36 == 0
-    }
-
-    /// The same of VS-mode, by `hstatus` (VSXL, VSBE).
-    pub(super) fn is_guest_ordinary(hstatus: u64) -> bool {
-        hstatus >> 32 & 3 != NARROW && hstatus & 1 << 5 == 0
-    }
-
-    /// Registers of 32 bits.
-    const NARROW: u64 = 1;
-}
-
-/// An exception of the OS, with the CSRs after the trap into machine mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// `mcause`.
-    pub cause: u64,
-    /// `mepc`: address of the instruction.
-    pub pc: u64,
-    /// `mstatus`.
-    pub status: u64,
-    /// `mtval`: the address that faulted, or zero.
-    pub value: u64,
-    /// `mtinst`: the transformed instruction, or zero; zero without H.
-    pub instruction: u64,
-    /// `mtval2`: the guest's physical address, shifted right by two bits, or zero; zero without H.
-    pub guest_address: u64,
-    /// `satp`.
-    pub satp: u64,
-}
-
-/// The OS's memory, which is read by physical address.
-pub trait PhysicalMemory {
-    /// Reads `bytes` bytes at `address`, a multiple of `bytes`: 8 of memory, or 2 of an
-    /// instruction, possibly in flash. `None`: they are not in OS memory or flash.
-    fn read(&self, address: u64, bytes: u64) -> Option<u64>;
-}
+pub use translation::PhysicalMemory;
 
 /// Direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-use super::cause::{DOUBLE_TRAP, INTERRUPT, LOAD_ACCESS, STORE_ACCESS, SUPERVISOR_CALL};
+use super::fault::cause::{DOUBLE_TRAP, INTERRUPT, LOAD_ACCESS, STORE_ACCESS, SUPERVISOR_CALL};
 
 /// Machine mode's interrupts, by number (privileged specification, table 3.6).
 mod number {

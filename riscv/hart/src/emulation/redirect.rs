@@ -1,4 +1,4 @@
-use super::{Fault, status};
+use super::fault::{Fault, status};
 use crate::{Csr, CsrAccess};
 
 /// Bits of `hstatus` (H extension, 18.2.1).

@@ -3,9 +3,16 @@
 
 use poorwill_memory::PAGE_BYTES;
 
-use super::{Fault, PhysicalMemory, status};
+use super::fault::{Fault, status};
 use crate::page_tables::{Mapping, PageTables};
 use crate::{Csr, CsrAccess};
+
+/// The OS's memory, which is read by physical address.
+pub trait PhysicalMemory {
+    /// Reads `bytes` bytes at `address`, a multiple of `bytes`: 8 of memory, or 2 of an
+    /// instruction, possibly in flash. `None`: they are not in OS memory or flash.
+    fn read(&self, address: u64, bytes: u64) -> Option<u64>;
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {

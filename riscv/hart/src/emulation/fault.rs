@@ -1,0 +1,75 @@
+/// Exception codes (privileged specification, table 3.6).
+pub mod cause {
+    /// A load faulted.
+    pub const LOAD_ACCESS: u64 = 5;
+    /// A store or an AMO faulted.
+    pub const STORE_ACCESS: u64 = 7;
+    /// S-mode made an SBI call.
+    pub const SUPERVISOR_CALL: u64 = 9;
+    /// S-mode trapped during a trap (Ssdbltrp).
+    pub const DOUBLE_TRAP: u64 = 16;
+    /// In `mcause`: the trap is an interrupt; the other bits are its number.
+    pub const INTERRUPT: u64 = 1 << 63;
+}
+
+/// Bits of `mstatus` after a trap (privileged specification, 3.1.6; H extension, 18.4.1; Zicfilp).
+pub(super) mod status {
+    pub(crate) const SIE: u64 = 1 << 1;
+    pub(crate) const SPIE: u64 = 1 << 5;
+    pub(crate) const SPP: u64 = 1 << 8;
+    pub(crate) const MPP: u64 = 3 << 11;
+    pub(crate) const MPP_SUPERVISOR: u64 = 1 << 11;
+    pub(crate) const SUM: u64 = 1 << 18;
+    pub(crate) const MXR: u64 = 1 << 19;
+    pub(crate) const SPELP: u64 = 1 << 23;
+    pub(crate) const GVA: u64 = 1 << 38;
+    pub(crate) const MPV: u64 = 1 << 39;
+    pub(crate) const MPELP: u64 = 1 << 41;
+
+    /// Returns whether the trap came from S-mode or VS-mode, not from U-mode or VU-mode.
+    pub(crate) fn is_supervisor(status: u64) -> bool {
+        status & MPP != 0
+    }
+
+    pub(crate) fn is_guest(status: u64) -> bool {
+        status & MPV != 0
+    }
+
+    /// Returns whether U-mode has 64-bit registers and little-endian data, by `mstatus` or
+    /// `vsstatus` (UXL, UBE).
+    pub(crate) fn is_user_ordinary(status: u64) -> bool {
+        status >> 32 & 3 != NARROW && status & 1 << 6 == 0
+    }
+
+    /// The same of S-mode, by `mstatus` (SXL, SBE).
+    pub(crate) fn is_supervisor_ordinary(status: u64) -> bool {
+        status >> 34 & 3 != NARROW && status & 1 << 36 == 0
+    }
+
+    /// The same of VS-mode, by `hstatus` (VSXL, VSBE).
+    pub(crate) fn is_guest_ordinary(hstatus: u64) -> bool {
+        hstatus >> 32 & 3 != NARROW && hstatus & 1 << 5 == 0
+    }
+
+    /// Registers of 32 bits.
+    const NARROW: u64 = 1;
+}
+
+/// An exception of the OS, with the CSRs after the trap into machine mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// `mcause`.
+    pub cause: u64,
+    /// `mepc`: address of the instruction.
+    pub pc: u64,
+    /// `mstatus`.
+    pub status: u64,
+    /// `mtval`: the address that faulted, or zero.
+    pub value: u64,
+    /// `mtinst`: the transformed instruction, or zero; zero without H.
+    pub instruction: u64,
+    /// `mtval2`: the guest's physical address, shifted right by two bits, or zero; zero without H.
+    pub guest_address: u64,
+    /// `satp`.
+    pub satp: u64,
+}
