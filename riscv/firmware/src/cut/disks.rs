@@ -7,8 +7,8 @@ use poorwill_arch::pci::config_space;
 use poorwill_keepers::MAX_DEVICES;
 use poorwill_medium::nvme::ShutdownFacts;
 use poorwill_pci::{self as pci, Function, Location};
+use spin::Mutex;
 
-use super::STATE;
 use crate::platform::platform;
 
 /// The two ways to name a controller.
@@ -21,18 +21,20 @@ enum Place {
 }
 
 #[derive(Debug)]
-pub(super) struct Disk {
+struct Disk {
     host: usize,
     place: Place,
     facts: ShutdownFacts,
 }
 
 /// The disks with known shutdown times.
-pub(super) type Disks = ArrayVec<Disk, MAX_DEVICES>;
+type Disks = ArrayVec<Disk, MAX_DEVICES>;
+
+static DISKS: Mutex<Disks> = Mutex::new(Disks::new_const());
 
 /// Stores the facts of a controller, in place of earlier ones.
 fn keep(host: usize, place: Place, facts: ShutdownFacts) {
-    let mut disks = STATE.disks.lock();
+    let mut disks = DISKS.lock();
     let mut known = disks.iter();
     match known.position(|disk| disk.host == host && disk.place == place) {
         Some(at) => disks[at].facts = facts,
@@ -57,7 +59,7 @@ pub(super) fn facts_of(host: usize, function: Function) -> Option<ShutdownFacts>
     let described = &platform().pci[host];
     // SAFETY: the device tree describes the bridge, and no hart runs the OS.
     let config = unsafe { config_space(described) };
-    let disks = STATE.disks.lock();
+    let disks = DISKS.lock();
     let mut of_host = disks.iter().filter(|disk| disk.host == host);
     let disk = of_host.find(|disk| match &disk.place {
         Place::Location(location) => {
@@ -72,7 +74,7 @@ pub(super) fn facts_of(host: usize, function: Function) -> Option<ShutdownFacts>
 /// acknowledged data, and would refuse a cut. `tell` gets the disk's location and its shutdown time
 /// in us. Returns the number of such disks.
 pub(super) fn too_slow(left_us: u64, tell: impl Fn(&Location, u32)) -> usize {
-    let disks = STATE.disks.lock();
+    let disks = DISKS.lock();
     let slow = disks.iter().filter_map(|disk| match &disk.place {
         Place::Location(location) => Some((location, disk.facts)),
         Place::Function(_) => None,

@@ -1,7 +1,7 @@
 //! Go: the boot hart restores the state that all harts share, and each hart its own.
 
 use core::cell::Cell;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
 use poorwill_arch::csr;
@@ -17,10 +17,11 @@ use poorwill_vault::{CutVault, Key};
 use zerocopy::IntoBytes;
 
 use super::devices::Devices;
+use super::line::{self, line};
 use super::record::{Part, Record, place_of, record};
 use super::shared::{self, MACHINE};
 use super::stop::{are_written_back, stop};
-use super::{STATE, key, sealed, status};
+use super::{key, sealed, status};
 use crate::domain::report;
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart, waking};
@@ -31,6 +32,10 @@ use crate::platform::platform;
 use crate::platform::power_fail::{self, PowerFail};
 use poorwill_state::part::{self, StoppedHart};
 use poorwill_state::{HartStart, Keep, Store};
+
+/// The number of harts that are not restored yet, and one more until devices and controllers may
+/// interrupt; 0 once the harts are released.
+static UNREADY: AtomicUsize = AtomicUsize::new(0);
 
 /// The memory controller, on a machine that can be cut.
 fn controller() -> Option<&'static Controller> {
@@ -141,8 +146,8 @@ impl GoMachine for Going {
     }
 
     fn wear(&self) -> Result<WearWords, CutReason> {
-        let line = super::line();
-        are_written_back(self.own, line.write_back_rest())?;
+        let line = line();
+        are_written_back(self.own, line.caches().write_back_rest())?;
         Ok(line.controller().wear())
     }
 
@@ -157,7 +162,7 @@ impl GoMachine for Going {
     }
 
     fn wait_for_power(&self) {
-        super::wait_for_power();
+        line::wait_for_power();
     }
 
     fn restore(&self, (shared, devices, sleeper): Self::State) -> Result<(), CutReason> {
@@ -268,7 +273,7 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
         // No hart restores a state, so no hart would announce the interrupts later. A hart that
         // starts finds them pending.
         0 => announce(record),
-        unready => STATE.unready.store(unready + 1, Ordering::Release),
+        unready => UNREADY.store(unready + 1, Ordering::Release),
     }
     if restored.is_refused {
         say!("sleep refused: {PowerFails}");
@@ -309,7 +314,7 @@ fn wake(record: Record, place: usize, report: &CutReport, took: u64, slept: u64)
 fn tell(harts: usize, report: &CutReport, took: u64) {
     let us = |ticks| platform().time.microseconds_in(ticks);
     let CutReport { bytes, ticks, .. } = *report;
-    let left = super::line().hold_up_ticks().saturating_sub(ticks);
+    let left = line().hold_up_ticks().saturating_sub(ticks);
     say!(
         "cut harts={harts} bytes={bytes} us={} left_us={}",
         us(ticks),
@@ -336,7 +341,7 @@ pub(crate) fn go_on() -> ! {
 /// Reports the calling hart as restored after its wake from a cut. Does nothing after a wake from
 /// an image.
 pub(crate) fn woke() {
-    if STATE.unready.load(Ordering::Acquire) > 0 {
+    if UNREADY.load(Ordering::Acquire) > 0 {
         is_ready(record().expect("a resumed cut has a record"));
     }
 }
@@ -344,19 +349,19 @@ pub(crate) fn woke() {
 /// Marks the calling hart as restored. The last hart to do so opens sealed memory, raises the
 /// interrupts of devices and controllers, and releases all harts.
 fn is_ready(record: Record) {
-    if STATE.unready.fetch_sub(1, Ordering::AcqRel) == 2 {
+    if UNREADY.fetch_sub(1, Ordering::AcqRel) == 2 {
         // No device reaches sealed memory now, and only the hart that asked for the save was
         // running.
         sealed::open();
         record.on_stack(|| announce(record));
-        STATE.unready.store(0, Ordering::Release);
+        UNREADY.store(0, Ordering::Release);
     }
 }
 
 /// Waits until every stopped hart is restored. A hart that ran the OS earlier might interrupt one
 /// whose state is not restored yet.
 pub(crate) fn wait_for_release(own: ThisHart) {
-    while STATE.unready.load(Ordering::Acquire) > 0 {
+    while UNREADY.load(Ordering::Acquire) > 0 {
         own.serve_fence();
     }
 }

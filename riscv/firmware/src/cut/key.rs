@@ -7,14 +7,13 @@ use poorwill_sleep::{Event, VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
 use spin::RwLock;
 
-use super::STATE;
 use crate::entry::{self, stack};
 use crate::platform::console::say;
 use crate::platform::{entropy, vault};
 
 /// The proof of the next cut, or the vault's fault. `None` until a start has made it, and after the
 /// key is cleared.
-pub(super) type NextProof = RwLock<Option<Result<Proof, VaultFault>>>;
+static PROOF: RwLock<Option<Result<Proof, VaultFault>>> = RwLock::new(None);
 
 /// Bytes at the lower end of a hart's stack in the record, where `job` uses the key. The hart
 /// itself is on the upper part.
@@ -25,7 +24,7 @@ const PATIENCE: u32 = 100_000;
 
 /// Sets the proof of the next cut.
 pub(super) fn keep(proof: Result<Proof, VaultFault>) {
-    *STATE.proof.write() = Some(proof);
+    *PROOF.write() = Some(proof);
 }
 
 /// Runs `job` with the state of the vault.
@@ -47,7 +46,7 @@ pub(super) fn new() -> Key {
 
 /// The number of the next cut, if a vault counts cuts.
 pub(super) fn number() -> Option<u64> {
-    match &*STATE.proof.read() {
+    match &*PROOF.read() {
         Some(Ok(proof)) => proof.number(),
         _ => None,
     }
@@ -59,7 +58,7 @@ pub(super) fn number() -> Option<u64> {
 ///
 /// [`VaultFault`].
 pub(super) fn is_kept() -> Result<(), VaultFault> {
-    match &*STATE.proof.read() {
+    match &*PROOF.read() {
         Some(Err(fault)) => Err(*fault),
         _ => Ok(()),
     }
@@ -72,7 +71,7 @@ pub(super) fn is_kept() -> Result<(), VaultFault> {
 ///
 /// [`CutReason::Vault`]: the vault has failed since the line was armed.
 pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> Result<R, CutReason> {
-    let proof = STATE.proof.read();
+    let proof = PROOF.read();
     let proof = match &*proof {
         Some(Ok(proof)) => proof,
         Some(Err(_)) => return Err(CutReason::Vault),
@@ -108,7 +107,7 @@ pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> Result<R
 /// [`CutReason::KeyLeft`]: another hart still uses the proof after the last attempt.
 pub(super) fn forget() -> Result<(), CutReason> {
     for _ in 0..PATIENCE {
-        if let Some(mut proof) = STATE.proof.try_write() {
+        if let Some(mut proof) = PROOF.try_write() {
             // Dropping a key wipes it.
             *proof = None;
             return Ok(());

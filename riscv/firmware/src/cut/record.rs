@@ -10,9 +10,9 @@ use poorwill_memory::{PAGE_BYTES, Page, PhysRange};
 use poorwill_sleep::cut::{
     CutMemory, CutReason, LINE_BYTES, Layout, Line, PartEntry, Place, Proof,
 };
-use spin::MutexGuard;
+use spin::{Mutex, MutexGuard, Once};
 
-use super::{STATE, key};
+use super::key;
 use crate::entry::stack;
 use crate::hart::{Hart, this_hart};
 use crate::platform::{platform, power_fail};
@@ -25,7 +25,13 @@ const STACK_PAGES: usize = 10;
 const SCRATCH_PAGES: usize = 1;
 
 /// Number of parts of the record on the largest machine.
-pub(super) const MAX_PARTS: usize = Layout::hart(MAX_HARTS);
+const MAX_PARTS: usize = Layout::hart(MAX_HARTS);
+
+/// The record, on a machine with a power-fail line.
+static RECORD: Once<Record> = Once::new();
+
+/// One lock for each part of the record.
+static PARTS: [Mutex<()>; MAX_PARTS] = [const { Mutex::new(()) }; MAX_PARTS];
 
 /// The record's memory.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +72,7 @@ pub(crate) const BYTES: (usize, usize) = {
 /// Sets the memory for cuts, once: [`pages_needed`] pages, which hold the record of the last cut.
 pub(crate) fn take_memory(pages: &'static mut [Page], harts: usize) {
     if !pages.is_empty() {
-        STATE.record.call_once(|| Record {
+        RECORD.call_once(|| Record {
             base: pages.as_mut_ptr().expose_provenance(),
             layout: Layout::new(harts, Layout::TREE_PAGES),
         });
@@ -75,7 +81,7 @@ pub(crate) fn take_memory(pages: &'static mut [Page], harts: usize) {
 
 /// The record; `None` on a machine without one.
 pub(super) fn record() -> Option<Record> {
-    STATE.record.get().copied()
+    RECORD.get().copied()
 }
 
 impl Record {
@@ -93,7 +99,7 @@ impl Record {
         Part {
             record: self,
             number,
-            _lock: STATE.parts[number].lock(),
+            _lock: PARTS[number].lock(),
         }
     }
 
@@ -204,7 +210,7 @@ impl CutMemory for Record {
         let start = self.base as u64 + self.layout.line_offset(place) as u64;
         let bytes = PhysRange::new(start, LINE_BYTES as u64);
         match (power_fail::line(), platform().cache_block) {
-            (Some(line), _) => line.write_back(bytes),
+            (Some(line), _) => line.caches().write_back(bytes),
             // This firmware makes no cuts here, but it may discard the cut of another firmware.
             (None, Some(block)) => {
                 fence::everything();

@@ -10,9 +10,9 @@ use poorwill_sleep::{VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
 use spin::MutexGuard;
 
+use super::key;
 use super::record::record;
-use super::stop::{Request, Stopping};
-use super::{STATE, key};
+use super::stop::{Request, STATE, Stopping};
 use crate::entry::stack;
 use crate::platform::power_fail;
 

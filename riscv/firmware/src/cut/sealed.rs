@@ -3,9 +3,9 @@
 
 use poorwill_image::{NotOpened, SealedMemory, SealingKey};
 use poorwill_sleep::VaultState;
+use spin::Mutex;
 use zerocopy::FromZeros;
 
-use super::STATE;
 use crate::entry::stack;
 use crate::hart::domain_state::DomainStopped;
 use crate::hart::memory::open_sealed;
@@ -14,7 +14,7 @@ use crate::platform::console::say;
 use crate::platform::vault;
 
 /// The state after a power failure during a save.
-pub(super) struct GivenUp {
+struct GivenUp {
     /// A power failure has ended a save, so the OS's call returns an error.
     is_refused: bool,
     is_sealed: bool,
@@ -23,35 +23,32 @@ pub(super) struct GivenUp {
     sealed: Option<SealedMemory>,
 }
 
-impl GivenUp {
-    /// The initial state: no power failure has ended a save.
-    pub(super) const NOTHING: Self = GivenUp {
-        is_refused: false,
-        is_sealed: false,
-        sealed: None,
-    };
-}
+static GIVEN_UP: Mutex<GivenUp> = Mutex::new(GivenUp {
+    is_refused: false,
+    is_sealed: false,
+    sealed: None,
+});
 
 /// Notes that a power failure has ended a save. `sealed`: the memory that the save has left sealed.
 pub(crate) fn leave_sealed(sealed: Option<SealedMemory>) {
-    STATE.given_up.lock().is_refused = true;
+    GIVEN_UP.lock().is_refused = true;
     remember(sealed);
 }
 
 /// Returns whether a power failure has ended a save.
 pub(super) fn is_refused() -> bool {
-    STATE.given_up.lock().is_refused
+    GIVEN_UP.lock().is_refused
 }
 
 /// The memory that is still sealed.
 pub(super) fn left() -> Option<SealedMemory> {
-    let given_up = STATE.given_up.lock();
+    let given_up = GIVEN_UP.lock();
     given_up.is_sealed.then_some(given_up.sealed).flatten()
 }
 
 /// Notes the sealed memory from the record of a cut.
 pub(super) fn remember(sealed: Option<SealedMemory>) {
-    let mut given_up = STATE.given_up.lock();
+    let mut given_up = GIVEN_UP.lock();
     given_up.is_sealed = sealed.is_some();
     given_up.sealed = Some(sealed.unwrap_or_else(SealedMemory::new_zeroed));
 }

@@ -16,7 +16,7 @@ use crate::domain::report::{LogOfImage, OS, Os};
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::bus::{BUS, Bus, KeptClock};
 use crate::platform::console::AmidLine;
-use crate::platform::generation_id::KeptId;
+use crate::platform::generation_id::{Bytes, GenerationId};
 use crate::platform::interrupts::KeptControllers;
 use crate::platform::platform;
 use poorwill_state::{HartStart, Keep, KeepValue, Saving, Section, Store, kept};
@@ -172,5 +172,24 @@ impl MachineState<'_> {
     /// `time` at the cut.
     pub(super) fn ticks(&self) -> u64 {
         self.head.map_or(0, |head| head.ticks)
+    }
+}
+
+/// Keeps the generation ID across a cut: the OS then continues, and is not a copy. An OS that wakes
+/// from an image finds a new ID.
+pub(crate) struct KeptId;
+
+impl KeepValue for KeptId {
+    type Value = Bytes;
+    const SECTION: Section = (u32::from_le_bytes(*b"GENI"), 1);
+
+    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<Bytes>>, NotKept> {
+        Ok(platform().generation_id.as_ref().map(GenerationId::bytes))
+    }
+
+    fn put_back(&self, bytes: Option<&Bytes>) {
+        if let Some((id, bytes)) = platform().generation_id.as_ref().zip(bytes) {
+            id.restore(bytes);
+        }
     }
 }

@@ -4,10 +4,11 @@ use poorwill_hart::HartContext;
 use poorwill_sleep::VaultFault;
 use poorwill_sleep::cut::{CutReason, CutStatus, Layout};
 use poorwill_state::part;
+use spin::Once;
 use thiserror::Error;
 
 use super::record::{self, Record, place_of};
-use super::{STATE, disks, key, stop};
+use super::{disks, key, stop};
 use crate::domain::{self, report};
 use crate::hart::ThisHart;
 use crate::platform::bus::{self, BusObstacle};
@@ -17,7 +18,7 @@ use crate::platform::power_fail::{CutObstacle, PowerFail};
 
 /// Why a power failure does not lead to a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum NotArmed {
+enum NotArmed {
     /// The power-fail line cannot be used.
     #[error(transparent)]
     Line(#[from] CutObstacle),
@@ -33,7 +34,10 @@ pub(super) enum NotArmed {
 }
 
 /// The armed line, or the reason why it is not armed.
-pub(super) type Armed = Result<&'static PowerFail, NotArmed>;
+type Armed = Result<&'static PowerFail, NotArmed>;
+
+/// Each start sets this once.
+static ARMED: Once<Armed> = Once::new();
 
 /// Returns whether the device tree describes a power-fail line, even an unusable one.
 pub(crate) fn has_line() -> bool {
@@ -43,7 +47,7 @@ pub(crate) fn has_line() -> bool {
 /// Returns whether a power failure now would lead to a cut. The vault may have failed since the
 /// start.
 pub(crate) fn is_armed() -> bool {
-    matches!(STATE.armed.get(), Some(Ok(_))) && key::is_kept().is_ok()
+    matches!(ARMED.get(), Some(Ok(_))) && key::is_kept().is_ok()
 }
 
 /// Decides whether a power failure leads to a cut; `rehearse` writes the record as Stop would.
@@ -64,7 +68,7 @@ fn arm(armed: Armed) {
     if let Ok(line) = armed {
         line.arm();
     }
-    STATE.armed.call_once(|| armed);
+    ARMED.call_once(|| armed);
 }
 
 /// Arms the line again after a Go.

@@ -1,9 +1,10 @@
 //! Stop: the steps of each hart.
 
 use core::cell::{Cell, OnceCell};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use poorwill_arch::csr;
+use poorwill_devicetree::MAX_HARTS;
 use poorwill_drivers::ShutDomains;
 use poorwill_hart::Execution;
 use poorwill_image::{StateWriter, Workers};
@@ -12,12 +13,14 @@ use poorwill_memory::EntryPoint;
 use poorwill_sleep::cut::{
     self, CutMemory, CutReason, Layout, Place, Proof, RequestMachine, StopMachine, WearWords,
 };
+use spin::{Mutex, Once};
 use zerocopy::IntoBytes;
 
 use super::devices::Devices;
+use super::line::line;
 use super::record::{Part, Record, place_of, record};
 use super::shared::{self, MACHINE};
-use super::{STATE, key, line, sealed};
+use super::{key, sealed};
 use crate::entry::{self, TrapFrame};
 use crate::hart::workers::StoppedHarts;
 use crate::hart::{self, Hart, ThisHart, domain_state, this_hart, waking};
@@ -31,6 +34,33 @@ const PATIENCE_MS: u64 = 1000;
 
 /// Maximum wait of a request for devices. It is long, since the power is good.
 const QUIET_MS: u64 = 5000;
+
+/// The state of a Stop that harts share.
+pub(super) struct StopState {
+    /// The lock of the coordinator: the first hart at a power failure, or the hart whose OS asks
+    /// for a cut. After a commit it stays locked.
+    pub(super) coordinator: Mutex<()>,
+    /// A bit for each hart that has finished its last call, and sends no more interrupts. The bit's
+    /// number is the hart's index. The first hart has no bit.
+    halted: AtomicU64,
+    /// The number of the cut. It is 0 while a hart or device may still interrupt harts, which then
+    /// must not write their parts.
+    sequence: AtomicU64,
+    /// Number of harts but the first that have written their parts.
+    gathered: AtomicUsize,
+    /// The first error of a hart that could not write its part.
+    refused: Once<CutReason>,
+}
+
+pub(super) static STATE: StopState = StopState {
+    coordinator: Mutex::new(()),
+    halted: AtomicU64::new(0),
+    sequence: AtomicU64::new(0),
+    gathered: AtomicUsize::new(0),
+    refused: Once::new(),
+};
+
+const _: () = assert!(MAX_HARTS <= u64::BITS as usize);
 
 /// Stops the calling hart at the end of a trap of the OS, and never returns. `frame` is the trap's;
 /// `None` if the hart runs no OS.
@@ -169,7 +199,7 @@ impl<'a> Stopping<'a> {
     /// after this.
     fn save_last(&self, sequence: u64) -> Result<(), CutReason> {
         self.save(sequence)?;
-        are_written_back(self.own, line().write_back_own())
+        are_written_back(self.own, line().caches().write_back_own())
     }
 
     /// Lets each other hart enter its empty part and write its caches back. The OS has stopped
@@ -388,7 +418,7 @@ impl StopMachine for Stopping<'_> {
 
     fn flush(&self) -> Result<(), CutReason> {
         // The other harts have written back their own caches.
-        are_written_back(self.own, line().write_back_rest())
+        are_written_back(self.own, line().caches().write_back_rest())
     }
 }
 

@@ -34,7 +34,6 @@ unsafe extern "C" {
     /// Entry point of traps from the OS (entry.S).
     pub(crate) safe fn trap_entry();
     fn restart_on_stack(stack_top: usize) -> !;
-    fn leave_machine(hart_id: u64) -> !;
 }
 
 /// The OS's registers at a trap, in entry.S's layout.

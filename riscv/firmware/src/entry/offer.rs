@@ -6,6 +6,10 @@
 
 use core::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
+unsafe extern "C" {
+    fn leave_machine(hart_id: u64) -> !;
+}
+
 /// No hart: there is no offer, or the offering hart has left.
 pub(super) const NO_HART: i64 = -1;
 /// The hart with the offer has taken it.
@@ -50,5 +54,5 @@ pub(crate) fn withdraw(hart: u64) -> bool {
 /// had arrived later.
 pub(crate) fn leave(own: u64) -> ! {
     // SAFETY: the deep stack's contents are not needed any more.
-    unsafe { super::leave_machine(own) }
+    unsafe { leave_machine(own) }
 }

@@ -4,20 +4,28 @@ use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, cache, fence};
 use poorwill_devicetree::{Cache, Machine};
 use poorwill_drivers::FlushRegisters;
-use poorwill_memory::{MAX_RANGES, PhysRange};
+use poorwill_memory::{MAX_RANGES, MemoryMap, PhysRange};
 use poorwill_sleep::cut::{
     CacheError, CacheMeans, CacheOperations, CachePlan, CacheSize, LineMeans,
 };
-
-use super::platform;
+use spin::Once;
 
 /// The caches, with the plan for their write-back.
 #[derive(Debug)]
-pub(super) struct Caches {
+pub(crate) struct Caches {
     plan: CachePlan,
     /// Each hart must enable the write-back instruction first.
     needs_whole: bool,
     registers: Option<FlushRegisters<Mmio>>,
+}
+
+/// The OS's memory, and the firmware's second range. These are set up after the caches, since they
+/// are not copied.
+static MEMORY: Once<(&MemoryMap, PhysRange)> = Once::new();
+
+/// Sets the memory to write back.
+pub(super) fn keep_memory(os: &'static MemoryMap, own: PhysRange) {
+    MEMORY.call_once(|| (os, own));
 }
 
 impl Caches {
@@ -65,7 +73,7 @@ impl Caches {
     }
 
     /// Writes back the calling hart's private caches; returns false if it cannot.
-    pub(super) fn write_back_own(&self) -> bool {
+    pub(crate) fn write_back_own(&self) -> bool {
         let can = self.can_write_back();
         if can {
             self.plan.own(self);
@@ -75,7 +83,7 @@ impl Caches {
 
     /// Writes back the remaining caches, after the other harts have written back their own; returns
     /// false if it cannot.
-    pub(super) fn write_back_rest(&self) -> bool {
+    pub(crate) fn write_back_rest(&self) -> bool {
         let can = self.can_write_back();
         if can {
             self.plan.rest(self);
@@ -83,7 +91,8 @@ impl Caches {
         can
     }
 
-    pub(super) fn write_back(&self, bytes: PhysRange) {
+    /// Writes back some bytes that the calling hart has stored.
+    pub(crate) fn write_back(&self, bytes: PhysRange) {
         self.plan.few(self, bytes);
     }
 
@@ -107,8 +116,7 @@ impl CacheOperations for Caches {
     }
 
     fn read(&self, bytes: u64) {
-        let ranges = platform().memory.ranges().iter();
-        if let Some(range) = ranges.max_by_key(|range| range.length()) {
+        if let Some(range) = self.memory().max_by_key(|range| range.length()) {
             let end = range.end.min(range.start + bytes);
             let start = range.start;
             // SAFETY: the device tree describes this range as memory.
@@ -121,7 +129,7 @@ impl CacheOperations for Caches {
     }
 
     fn memory(&self) -> impl Iterator<Item = PhysRange> {
-        let [_, own] = platform().firmware;
-        platform().memory.ranges().iter().copied().chain([own])
+        let kept = MEMORY.get().into_iter();
+        kept.flat_map(|(os, own)| os.ranges().iter().copied().chain([*own]))
     }
 }

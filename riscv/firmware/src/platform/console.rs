@@ -10,6 +10,7 @@ use poorwill_log::{Log, LogLine, PrintedLine};
 use poorwill_sleep::NotKept;
 use spin::Mutex;
 
+use super::devices::milliseconds;
 use super::power_fail;
 use poorwill_state::{KeepValue, Saving, Section};
 
@@ -64,7 +65,7 @@ pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
 /// [`Uart::print_some`].
 pub(crate) fn print_some(next: &mut dyn FnMut(&mut PrintedLine) -> bool) -> Printed {
     match CONSOLE.try_lock().as_deref_mut() {
-        Some(Some(uart)) => uart.print_some(next, super::milliseconds(), &power_is_good),
+        Some(Some(uart)) => uart.print_some(next, milliseconds(), &power_is_good),
         _ => Printed {
             is_some: false,
             is_all: false,
@@ -130,13 +131,13 @@ pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
 
 /// Writes a line to the log.
 fn log(line: fmt::Arguments<'_>) {
-    let line = LogLine::new(super::milliseconds(), line);
+    let line = LogLine::new(milliseconds(), line);
     with_log(|log| log.add(&line));
 }
 
 /// Writes a line about a domain to the log. No other domain reads it there.
 pub(crate) fn log_about(domain: &str, line: fmt::Arguments<'_>) {
-    let line = LogLine::about(domain, super::milliseconds(), line);
+    let line = LogLine::about(domain, milliseconds(), line);
     with_log(|log| log.add(&line));
 }
 

@@ -7,6 +7,7 @@ use poorwill_entropy::{Pool, Purpose, Quality, Source};
 use spin::{Mutex, MutexGuard, Once};
 
 use super::console::say;
+use super::generation_id::GenerationId;
 use super::platform;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
@@ -41,8 +42,11 @@ pub(crate) fn os_seed() -> [u8; 32] {
     gathered(Purpose::OsSeed).draw(Purpose::OsSeed)
 }
 
-pub(crate) fn generation_id() -> [u8; 16] {
-    gathered(Purpose::GenerationId).draw(Purpose::GenerationId)
+impl GenerationId {
+    /// Writes new random bytes. Call this while no OS runs.
+    pub(crate) fn renew(&self) {
+        self.restore(&gathered(Purpose::GenerationId).draw(Purpose::GenerationId));
+    }
 }
 
 /// The pool, after it has gathered enough for `purpose`. Reports a failed source on the console.

@@ -1,17 +1,12 @@
 //! The generation ID: 16 random bytes that the OS can only read, and that change at every power-on.
 //! An OS that finds new bytes has slept, or is a copy of another, and takes new randomness.
 
-use core::borrow::Borrow;
 use core::cell::UnsafeCell;
 
 use poorwill_devicetree::{self as devicetree, Machine, SpareSource};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
-use poorwill_sleep::NotKept;
 
-use super::{entropy, platform};
-use poorwill_state::{KeepValue, Saving, Section};
-
-type Bytes = [u8; 16];
+pub(crate) type Bytes = [u8; 16];
 
 /// The bytes, in a page of their own, since the OS can read the whole page.
 #[repr(C, align(4096))]
@@ -29,7 +24,7 @@ static PLACE: Place = Place(UnsafeCell::new([0; 16]));
 /// The machine's generation ID.
 #[derive(Debug)]
 pub(crate) struct GenerationId {
-    source: SpareSource,
+    pub(super) source: SpareSource,
 }
 
 impl GenerationId {
@@ -52,46 +47,16 @@ impl GenerationId {
         }
     }
 
-    /// Writes new random bytes. Call this while no OS runs.
-    pub(crate) fn renew(&self) {
-        self.restore(&entropy::generation_id());
-    }
-
-    /// Interrupts the OS because of new bytes. The OS's interrupt controllers must be restored
-    /// first.
-    pub(crate) fn announce(&self) {
-        platform().interrupts.shared().raise(self.source.source);
-    }
-
     /// The current bytes.
-    fn bytes(&self) -> Bytes {
+    pub(crate) fn bytes(&self) -> Bytes {
         // SAFETY: nothing in the firmware refers to the place, and the OS does not write it.
         unsafe { PLACE.0.get().read_volatile() }
     }
 
     /// Writes these bytes. Call this while no OS runs.
-    fn restore(&self, id: &Bytes) {
+    pub(crate) fn restore(&self, id: &Bytes) {
         // SAFETY: nothing in the firmware refers to the place, and the one hart that boots
         // or wakes the machine is alone with it.
         unsafe { PLACE.0.get().write_volatile(*id) };
-    }
-}
-
-/// Keeps the generation ID across a cut: the OS then continues, and is not a copy. An OS that wakes
-/// from an image finds a new ID.
-pub(crate) struct KeptId;
-
-impl KeepValue for KeptId {
-    type Value = Bytes;
-    const SECTION: Section = (u32::from_le_bytes(*b"GENI"), 1);
-
-    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<Bytes>>, NotKept> {
-        Ok(platform().generation_id.as_ref().map(GenerationId::bytes))
-    }
-
-    fn put_back(&self, bytes: Option<&Bytes>) {
-        if let Some((id, bytes)) = platform().generation_id.as_ref().zip(bytes) {
-            id.restore(bytes);
-        }
     }
 }

@@ -1,53 +1,28 @@
-//! The interrupt controllers: machine mode's setup at every power-on, and the OS's state, which a
-//! sleep saves and restores.
+//! The OS's state of the interrupt controllers, which a sleep saves and restores.
 //!
 //! The OS programs them only at boot, and expects their state unchanged after a wake
 //! (docs/architecture.md).
 
 use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
-use poorwill_arch::imsic;
-use poorwill_devicetree::{Machine, MessageFiles};
 use poorwill_drivers::{ControllerState, Controllers, SectionKey};
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_sleep::NotKept;
 
+use super::generation_id::GenerationId;
 use super::platform;
 use poorwill_state::{Keep, Saving, Section, Store};
+
+pub(crate) use super::controllers::Interrupts;
 
 /// Words of a controller's state on the stack at a time.
 const PIECE_WORDS: usize = 32;
 
-#[derive(Debug)]
-pub(crate) struct Interrupts {
-    shared: Controllers<Mmio>,
-    files: MessageFiles,
-}
-
-impl Interrupts {
-    /// The controllers that the device tree names.
-    ///
-    /// # Safety
-    ///
-    /// `machine` describes this machine; one value for a machine.
-    pub(crate) unsafe fn new(machine: &Machine) -> Self {
-        let described = &machine.interrupts;
-        // SAFETY: by the caller's contract the tree is right; it names these addresses as
-        // controllers.
-        let mmio = |address| unsafe { Mmio::new(address) };
-        Interrupts {
-            shared: Controllers::new(described, mmio),
-            files: MessageFiles::new(&machine.harts, imsic::guest_files()),
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Controllers<Mmio> {
-        &self.shared
-    }
-
-    /// Returns whether the OS receives message-signalled interrupts at this address.
-    pub(crate) fn takes_message(&self, address: u64) -> bool {
-        self.files.take(address)
+impl GenerationId {
+    /// Interrupts the OS because of new bytes. The OS's interrupt controllers must be restored
+    /// first.
+    pub(crate) fn announce(&self) {
+        platform().interrupts.shared().raise(self.source.source);
     }
 }
 

@@ -9,7 +9,8 @@ use poorwill_store::Committed;
 use spin::Once;
 
 use super::console::say;
-use super::{firmware_range, ram};
+use super::devices::uptime_ms;
+use super::ram::{leave_reset_row, reset_row};
 use crate::entry;
 
 #[derive(Clone, Copy, Debug)]
@@ -39,16 +40,14 @@ pub(crate) unsafe fn start(machine: &Machine) {
 
 /// Returns whether the machine has a register for power-off.
 pub(crate) fn can_power_off() -> bool {
-    RESET_CONTROL
-        .get()
-        .is_some_and(|control| control.power_off.is_some())
+    let control = RESET_CONTROL.get();
+    control.is_some_and(|control| control.power_off.is_some())
 }
 
 /// Returns whether the machine has a register for reset.
 pub(crate) fn can_reset() -> bool {
-    RESET_CONTROL
-        .get()
-        .is_some_and(|control| control.reset.is_some())
+    let control = RESET_CONTROL.get();
+    control.is_some_and(|control| control.reset.is_some())
 }
 
 /// Why the power is switched off. If memory or a medium holds the OS's state, the reason carries
@@ -96,17 +95,14 @@ pub(crate) fn reset() -> ! {
 /// Resets a machine that has left a note for its next start. Without a reset register, switches it
 /// off.
 pub(crate) fn restart() -> ! {
-    write_syscon(
-        RESET_CONTROL
-            .get()
-            .and_then(|control| control.reset.or(control.power_off)),
-    )
+    let control = RESET_CONTROL.get();
+    write_syscon(control.and_then(|control| control.reset.or(control.power_off)))
 }
 
 /// Resets a machine that cannot continue; the console has the error. Without a reset register,
 /// switches it off. After too many resets in a row the machine stops.
 pub(crate) fn fatal() -> ! {
-    match reset_row().with_reset(super::uptime_ms()) {
+    match reset_row().with_reset(uptime_ms()) {
         Some(row) => {
             leave_reset_row(row);
             restart()
@@ -132,20 +128,10 @@ pub(crate) fn stop() -> ! {
     }
 }
 
-fn reset_row() -> ResetRow {
-    // SAFETY: the firmware's own page; at most one hart ends the machine.
-    unsafe { ram::reset_row(firmware_range()) }
-}
-
 fn end_reset_row() {
     if reset_row() != ResetRow::default() {
         leave_reset_row(ResetRow::default());
     }
-}
-
-fn leave_reset_row(row: ResetRow) {
-    // SAFETY: the firmware's own page; at most one hart ends the machine.
-    unsafe { ram::leave_reset_row(firmware_range(), row) }
 }
 
 /// Number of polls of a switched-off machine before the switch counts as broken: about a second at

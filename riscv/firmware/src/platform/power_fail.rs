@@ -2,18 +2,18 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use poorwill_arch::{Mmio, csr, fence, imsic};
+use poorwill_arch::{Mmio, Time, csr, fence, imsic};
 use poorwill_devicetree::{Machine, PowerFailError, PowerFailInput};
 use poorwill_drivers::PowerFailLine;
 use poorwill_hart::interrupt;
 use poorwill_image::PowerFails;
 use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::CacheError;
+use spin::Once;
 use thiserror::Error;
 
 use super::caches::Caches;
 use super::memory_controller::{Controller, WearError};
-use super::platform;
 
 /// The identity by which the line interrupts the first hart, in its machine-mode IMSIC file.
 const IDENTITY: u32 = 2;
@@ -23,6 +23,8 @@ const LOOK_EVERY_NS: u64 = 100_000;
 
 /// The harts' shared knowledge of the line.
 struct LineState {
+    /// A usable line, and the machine's time.
+    found: Once<(&'static PowerFail, &'static Time)>,
     /// `time` when a hart first noticed the power failure; 0 before that.
     since: AtomicU64,
     /// `time` of the last read of the line's register.
@@ -32,6 +34,7 @@ struct LineState {
 }
 
 static LINE: LineState = LineState {
+    found: Once::new(),
     since: AtomicU64::new(0),
     looked: AtomicU64::new(0),
     is_watched: AtomicBool::new(false),
@@ -75,12 +78,14 @@ pub(crate) fn check() -> Result<(), PowerFails> {
     if !LINE.is_watched.load(Ordering::Acquire) {
         return Ok(());
     }
-    let time = &platform().time;
+    let Some((line, time)) = LINE.found.get() else {
+        return Ok(());
+    };
     let now = time.ticks();
     let since_look = now.saturating_sub(LINE.looked.load(Ordering::Relaxed));
     if !noticed() && since_look >= time.ticks_in(LOOK_EVERY_NS) {
         LINE.looked.store(now, Ordering::Relaxed);
-        if line().is_some_and(|line| line.line.is_raised()) {
+        if line.line.is_raised() {
             notice();
         }
     }
@@ -100,14 +105,24 @@ pub(crate) fn to_the_end<R>(job: impl FnOnce() -> R) -> R {
 
 /// Notes a power failure. Later calls change nothing.
 fn notice() {
-    let now = platform().time.ticks().max(1);
+    let now = time().ticks().max(1);
     let since = &LINE.since;
     _ = since.compare_exchange(0, now, Ordering::AcqRel, Ordering::Relaxed);
 }
 
+/// Sets the line, when the machine starts.
+pub(super) fn keep(line: &'static PowerFail, time: &'static Time) {
+    LINE.found.call_once(|| (line, time));
+}
+
+/// The time of a machine with a usable line.
+fn time() -> &'static Time {
+    LINE.found.get().expect("the line is set").1
+}
+
 /// The power-fail line; `None` on a machine without a usable one.
 pub(crate) fn line() -> Option<&'static PowerFail> {
-    platform().power_fail.as_ref()?.as_ref().ok()
+    LINE.found.get().map(|(line, _)| *line)
 }
 
 /// The power-fail line, with the caches and the memory controller that a cut needs.
@@ -232,7 +247,7 @@ impl PowerFail {
 
     /// Hold-up in ticks of `time`.
     pub(crate) fn hold_up_ticks(&self) -> u64 {
-        platform().time.ticks_in(u64::from(self.hold_up_us) * 1000)
+        time().ticks_in(u64::from(self.hold_up_us) * 1000)
     }
 
     /// Ticks from the line's rise until all devices must be quiet.
@@ -244,19 +259,7 @@ impl PowerFail {
         &self.controller
     }
 
-    /// Writes back the calling hart's own caches. Returns false if it cannot.
-    pub(crate) fn write_back_own(&self) -> bool {
-        self.caches.write_back_own()
-    }
-
-    /// Writes back all other caches, after the other harts have written back their own. Returns
-    /// false if it cannot.
-    pub(crate) fn write_back_rest(&self) -> bool {
-        self.caches.write_back_rest()
-    }
-
-    /// Writes back some bytes that the calling hart has stored.
-    pub(crate) fn write_back(&self, bytes: PhysRange) {
-        self.caches.write_back(bytes);
+    pub(crate) fn caches(&self) -> &Caches {
+        &self.caches
     }
 }

@@ -9,6 +9,19 @@ use poorwill_sleep::{
 
 use super::Platform;
 
+unsafe extern "C" {
+    #[link_name = "FIRMWARE_BASE"]
+    static FIRMWARE_BASE: u8;
+    #[link_name = "FIRMWARE_SIZE"]
+    static FIRMWARE_SIZE: u8;
+}
+
+/// The range that the firmware was loaded into (firmware.ld).
+pub(crate) fn firmware_range() -> PhysRange {
+    let [base, size] = [&raw const FIRMWARE_BASE, &raw const FIRMWARE_SIZE];
+    PhysRange::new(base.addr() as u64, size.addr() as u64)
+}
+
 type Words = [u64; WARM_RESET_WORDS];
 
 fn place(firmware: PhysRange) -> *mut Words {
@@ -54,9 +67,8 @@ const _: () = assert!(LOG_OFFSET as usize >= (CUT_RECORD_WORD + 2) * size_of::<u
 ///
 /// As [`find`], and this is called once.
 pub(super) unsafe fn log(firmware: PhysRange) -> &'static mut Log {
-    let place = place(firmware)
-        .cast::<u8>()
-        .wrapping_add(LOG_OFFSET as usize);
+    let page = place(firmware).cast::<u8>();
+    let place = page.wrapping_add(LOG_OFFSET as usize);
     // SAFETY: by the caller's contract; nothing else refers to that part of the page, and any bits
     // are a log.
     unsafe { &mut *place.cast::<Log>() }
@@ -72,21 +84,7 @@ pub(crate) unsafe fn load_mark(firmware: PhysRange) -> LoadMark {
     LoadMark::from_word(unsafe { mark_place(firmware).read_volatile() })
 }
 
-/// Sets the load mark, after all earlier writes. The mark is in memory, not only in a cache, before
-/// all later writes. `cache_block` is for [`cache::write_back`].
-///
-/// # Safety
-///
-/// As [`find`].
-pub(super) unsafe fn set_load_mark(firmware: PhysRange, mark: LoadMark, cache_block: Option<u64>) {
-    let place = mark_place(firmware);
-    fence::everything();
-    // SAFETY: by the caller's contract; a page is aligned.
-    unsafe { place.write_volatile(mark.to_word()) };
-    let bytes = PhysRange::new(place.addr() as u64, size_of::<u64>() as u64);
-    write_back(bytes, cache_block);
-}
-
+/// `cache_block` is for [`cache::write_back`].
 fn write_back(bytes: PhysRange, cache_block: Option<u64>) {
     if let Some(block) = cache_block {
         cache::write_back(bytes, block);
@@ -95,52 +93,19 @@ fn write_back(bytes: PhysRange, cache_block: Option<u64>) {
 }
 
 /// The resets in a row because of errors.
-///
-/// # Safety
-///
-/// As [`find`], but other harts may run.
-pub(super) unsafe fn reset_row(firmware: PhysRange) -> ResetRow {
-    // SAFETY: by the caller's contract; words are aligned, and any bits are numbers.
-    ResetRow::from_words(unsafe { row_place(firmware).read_volatile() })
+pub(super) fn reset_row() -> ResetRow {
+    let place = row_place(firmware_range());
+    // SAFETY: the firmware's own page; at most one hart ends the machine. Words are aligned, and any
+    // bits are numbers.
+    ResetRow::from_words(unsafe { place.read_volatile() })
 }
 
 /// Leaves the row of resets for the next start.
-///
-/// # Safety
-///
-/// As [`reset_row`].
-pub(super) unsafe fn leave_reset_row(firmware: PhysRange, row: ResetRow) {
-    // SAFETY: by the caller's contract; words are aligned.
-    unsafe { row_place(firmware).write_volatile(row.to_words()) };
+pub(super) fn leave_reset_row(row: ResetRow) {
+    let place = row_place(firmware_range());
+    // SAFETY: as in `reset_row`.
+    unsafe { place.write_volatile(row.to_words()) };
     fence::everything();
-}
-
-/// Returns whether the last start of an OS had its record of cuts at `base`. A start by a version
-/// that leaves no such words counts as one.
-///
-/// # Safety
-///
-/// As [`find`].
-pub(super) unsafe fn had_cut_record(firmware: PhysRange, base: u64) -> bool {
-    // SAFETY: by the caller's contract; words are aligned, and any bits are numbers.
-    let [mark, last] = unsafe { cut_record_place(firmware).read_volatile() };
-    mark != CUT_RECORD || last == base
-}
-
-/// Leaves the place of this start's record of cuts; 0: it has none. The words are in memory, not
-/// only in a cache, before all later writes.
-///
-/// # Safety
-///
-/// As [`set_load_mark`].
-pub(super) unsafe fn leave_cut_record(firmware: PhysRange, base: u64, cache_block: Option<u64>) {
-    let place = cut_record_place(firmware);
-    // SAFETY: by the caller's contract; words are aligned.
-    unsafe { place.write_volatile([CUT_RECORD, base]) };
-    write_back(
-        PhysRange::new(place.addr() as u64, size_of_val(&[0, base]) as u64),
-        cache_block,
-    );
 }
 
 /// The last start's record. Called once: it replaces the record by this start's.
@@ -162,27 +127,41 @@ pub(crate) unsafe fn find(firmware: PhysRange) -> WarmResetRecord {
 /// # Safety
 ///
 /// As [`find`].
-pub(super) unsafe fn leave(firmware: PhysRange, start: WarmResetRecord) {
+unsafe fn leave(firmware: PhysRange, start: WarmResetRecord) {
     // SAFETY: by the caller's contract; a page is aligned.
     unsafe { place(firmware).write_volatile(start.to_words()) };
 }
 
 impl Platform {
+    /// Sets the load mark, after all earlier writes. The mark is in memory, not only in a cache,
+    /// before all later writes.
     pub(crate) fn set_load_mark(&self, mark: LoadMark) {
-        // SAFETY: the firmware's own memory; only the hart that wakes the machine uses it.
-        unsafe { set_load_mark(self.firmware[0], mark, self.cache_block) }
+        let place = mark_place(self.firmware[0]);
+        fence::everything();
+        // SAFETY: the firmware's own page; only the hart that wakes the machine uses it. A page is
+        // aligned.
+        unsafe { place.write_volatile(mark.to_word()) };
+        let bytes = PhysRange::new(place.addr() as u64, size_of::<u64>() as u64);
+        write_back(bytes, self.cache_block);
     }
 
-    /// Returns whether the last start of an OS had its record of cuts at `base`.
+    /// Returns whether the last start of an OS had its record of cuts at `base`. A start by a
+    /// version that leaves no such words counts as one.
     pub(crate) fn had_cut_record(&self, base: u64) -> bool {
-        // SAFETY: as in `set_load_mark`.
-        unsafe { had_cut_record(self.firmware[0], base) }
+        let place = cut_record_place(self.firmware[0]);
+        // SAFETY: as in `set_load_mark`; any bits are numbers.
+        let [mark, last] = unsafe { place.read_volatile() };
+        mark != CUT_RECORD || last == base
     }
 
-    /// Leaves the place of this start's record of cuts for the next start; 0: it has none.
+    /// Leaves the place of this start's record of cuts for the next start; 0: it has none. The words
+    /// are in memory, not only in a cache, before all later writes.
     pub(crate) fn leave_cut_record(&self, base: u64) {
+        let place = cut_record_place(self.firmware[0]);
         // SAFETY: as in `set_load_mark`.
-        unsafe { leave_cut_record(self.firmware[0], base, self.cache_block) }
+        unsafe { place.write_volatile([CUT_RECORD, base]) };
+        let bytes = PhysRange::new(place.addr() as u64, size_of_val(&[0, base]) as u64);
+        write_back(bytes, self.cache_block);
     }
 
     /// Records a snapshot's wake, in case of a reset.
