@@ -1,51 +1,30 @@
 //! An NVMe controller that is honest until its input says otherwise.
 
-use std::cell::RefCell;
-use std::ops::RangeInclusive;
-
-use poorwill_clock::Clock;
-use poorwill_medium::nvme::Registers;
 use poorwill_medium::nvme::fake::{
-    Command, DeviceMemory, FakeRegisters, QueuePair, Written, identifier,
+    Answers, Attached, Command, Core, DeviceMemory, Disk, Hooks, Pending, Space, places,
 };
-use poorwill_medium::nvme::register::CSTS;
+use poorwill_medium::nvme::register::{
+    CSTS_CFS, CSTS_RDY, CSTS_SHST, CSTS_SHST_BUSY, CSTS_SHST_DONE,
+};
 use poorwill_memory::PAGE_BYTES;
 
 use crate::dma::DmaMemory;
 use crate::{Cases, Input};
 
 /// The controller, its clock, and the memory that it was given.
-#[derive(Debug)]
-pub struct Device<'i> {
-    /// What it may access.
-    pub dma: DmaMemory,
-    state: RefCell<State<'i>>,
-}
+pub type Device<'i> = Attached<Liar<'i>>;
 
+/// What the controller does, and what its driver's user decides.
 #[derive(Debug)]
-struct State<'i> {
-    input: Input<'i>,
-    registers: FakeRegisters,
-    length: u64,
-    ready: bool,
-    fatal: bool,
-    shutdown: u32,
-    is_absent: bool,
-    is_cut: bool,
-    is_honest: bool,
+pub struct Liar<'i> {
+    /// The rest of the input.
+    pub input: Input<'i>,
+    /// It has told and done nothing wrong so far.
+    pub is_honest: bool,
+    disk: Disk,
     tick: u64,
-    now: u64,
     looks: u64,
-    queues: [QueuePair; 2],
-    /// Queue and entry of commands fetched and not completed.
-    pending: Vec<(usize, Command)>,
-    /// Identifiers that were answered on the I/O queue before they were given:
-    /// their commands are over when they come.
-    answered: Vec<u64>,
 }
-
-/// AQA, ASQ and ACQ as dwords, the interrupt mask, and CC without EN and SHN.
-pub type RegisterValues = ([u32; 5], u32, u32);
 
 /// Looks at the clock that nothing here takes.
 const MAX_LOOKS: u64 = 2_000_000;
@@ -56,163 +35,44 @@ const BLOCK_SHIFT: u32 = 9;
 /// Blocks of each namespace.
 pub const BLOCKS: u64 = 4096;
 
-impl<'i> Device<'i> {
-    /// A controller that behaves as the input says.
-    #[must_use]
-    pub fn new(mut input: Input<'i>) -> Self {
-        let tick = [50, 7, 250, 1000][input.below(4) as usize];
-        let mut state = State {
-            registers: FakeRegisters::NEW,
-            length: 0x4000,
-            ready: false,
-            fatal: false,
-            shutdown: 0,
-            is_absent: false,
-            is_cut: false,
-            is_honest: true,
-            tick,
-            now: 0,
-            looks: 0,
-            queues: [QueuePair::default(); 2],
-            pending: Vec::new(),
-            answered: Vec::new(),
-            input: Input::new(&[]),
+/// A controller that behaves as the input says.
+#[must_use]
+pub fn device(mut input: Input<'_>) -> Device<'_> {
+    let tick = [50, 7, 250, 1000][input.below(4) as usize];
+    let (mut core, mut is_honest) = (Core::NEW, true);
+    if input.one_in(2) {
+        // As some OS left it.
+        core.registers.configuration = input.any::<u32>() & !0b1100_0000_0000_1110;
+        core.status = core.registers.configuration & CSTS_RDY;
+        core.registers.admin = input.any();
+        core.registers.masked = input.any();
+    }
+    if input.one_in(4) {
+        is_honest = false;
+        let capabilities = core.registers.capabilities;
+        core.registers.capabilities = match input.below(3) {
+            0 => capabilities & !0xffff | input.below(8),
+            1 => capabilities ^ 1 << input.below(64),
+            _ => input.any(),
         };
-        if input.one_in(2) {
-            // As some OS left it.
-            state.registers.configuration = input.any::<u32>() & !0b1100_0000_0000_1110;
-            state.ready = state.registers.configuration & 1 == 1;
-            state.registers.admin = input.any();
-            state.registers.masked = input.any();
-        }
-        if input.one_in(4) {
-            state.is_honest = false;
-            let capabilities = state.registers.capabilities;
-            state.registers.capabilities = match input.below(3) {
-                0 => capabilities & !0xffff | input.below(8),
-                1 => capabilities ^ 1 << input.below(64),
-                _ => input.any(),
-            };
-            state.length = input.below(0x4000) & !3;
-            state.registers.version = input.any();
-        }
-        state.input = input;
-        Device {
-            dma: DmaMemory::default(),
-            state: RefCell::new(state),
-        }
+        core.length = input.below(0x4000) & !3;
+        core.registers.version = input.any();
     }
-
-    /// Whether it could access memory on its own.
-    #[must_use]
-    pub fn is_running(&self) -> bool {
-        let state = self.state.borrow();
-        state.ready && !state.is_cut && !state.is_absent
-    }
-
-    /// Whether a command that moves data may still do so.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        let io = |(queue, _): &(usize, Command)| *queue == 1;
-        self.is_running() && self.state.borrow().pending.iter().any(io)
-    }
-
-    /// Whether it has been honest so far.
-    #[must_use]
-    pub fn is_honest(&self) -> bool {
-        self.state.borrow().is_honest
-    }
-
-    /// Milliseconds gone by, without looking at the clock.
-    #[must_use]
-    pub fn now(&self) -> u64 {
-        self.state.borrow().now
-    }
-
-    /// The registers that a driver is to put back.
-    #[must_use]
-    pub fn registers(&self) -> RegisterValues {
-        let registers = &self.state.borrow().registers;
-        (
-            registers.admin,
-            registers.masked,
-            registers.configuration & !0xc001,
-        )
-    }
-
-    /// Something for the driver's user to decide by.
-    pub fn decide(&self, limit: u64) -> u64 {
-        self.state.borrow_mut().input.below(limit)
-    }
+    let pages = (BLOCKS << BLOCK_SHIFT) / PAGE_BYTES;
+    let space = |id| Space::new(id, BLOCK_SHIFT, pages as usize);
+    let mut disk = Disk::new(vec![space(1), space(2)]);
+    disk.exponent = 5;
+    let liar = Liar {
+        input,
+        is_honest,
+        disk,
+        tick,
+        looks: 0,
+    };
+    Device::new(DmaMemory::default(), core, liar)
 }
 
-impl Clock for Device<'_> {
-    fn milliseconds(&self) -> u64 {
-        let mut state = self.state.borrow_mut();
-        state.looks += 1;
-        assert!(state.looks < MAX_LOOKS, "this does not end");
-        state.now += state.tick;
-        state.work(&self.dma);
-        state.now
-    }
-}
-
-impl Registers for Device<'_> {
-    fn length(&self) -> u64 {
-        self.state.borrow().length
-    }
-
-    fn read32(&self, offset: u64) -> u32 {
-        let mut state = self.state.borrow_mut();
-        assert!(offset.is_multiple_of(4) && offset < state.length);
-        if state.is_absent {
-            return u32::MAX;
-        }
-        // CSTS is drawn from the input, and only if it is read.
-        let status = if offset == CSTS { state.status() } else { 0 };
-        state.registers.read(offset, status)
-    }
-
-    fn write32(&self, offset: u64, value: u32) {
-        let mut state = self.state.borrow_mut();
-        assert!(offset.is_multiple_of(4) && offset < state.length);
-        if state.is_absent {
-            return;
-        }
-        match state.registers.write(offset, value) {
-            Written::Mask | Written::Head(_) => {}
-            Written::Admin => assert!(!state.ready, "an admin queue register was changed"),
-            Written::Configuration(before) => state.configure(before, value),
-            Written::Tail(queue) => state.ring(&self.dma, queue, value.into()),
-        }
-    }
-
-    fn cut_dma(&self) {
-        self.state.borrow_mut().is_cut = true;
-    }
-}
-
-impl State<'_> {
-    /// CSTS. What it says of being ready is true: nobody could tell otherwise.
-    fn status(&mut self) -> u32 {
-        let wants = self.registers.configuration & 1 == 1;
-        if wants != self.ready && !self.lies(8) {
-            self.ready = wants;
-            self.pending.clear();
-        }
-        if self.lies(64) {
-            self.fatal = true;
-        }
-        if self.lies(64) {
-            self.is_absent = true;
-            return u32::MAX;
-        }
-        if self.shutdown == 1 && !self.lies(4) {
-            self.shutdown = 2;
-        }
-        u32::from(self.ready) | u32::from(self.fatal) << 1 | self.shutdown << 2
-    }
-
+impl Liar<'_> {
     /// Whether the input wants it to do something wrong, or not yet.
     fn lies(&mut self, one_in: u64) -> bool {
         let lies = self.input.one_in(one_in);
@@ -220,128 +80,26 @@ impl State<'_> {
         lies
     }
 
-    fn configure(&mut self, before: u32, value: u32) {
-        if value >> 14 & 3 != 0 && before >> 14 & 3 == 0 {
-            self.shutdown = 1;
-        }
-        if value & 1 == 0 {
-            self.shutdown = 0;
-            self.fatal = false;
-        }
-        if before & 1 == 0 && value & 1 == 1 {
-            self.queues = [self.registers.admin_queues(), QueuePair::default()];
-        }
-    }
-
-    fn ring(&mut self, dma: &DmaMemory, queue: usize, tail: u64) {
-        let can_run = self.ready && !self.is_cut && !self.is_absent;
-        if !can_run || !self.queues[queue].is_whole() {
-            return;
-        }
-        while let Some(entry) = self.queues[queue].fetch(dma, tail) {
-            let id = identifier(&entry);
-            let answered = self.answered.iter().position(|known| *known == id);
-            match answered.filter(|_| queue == 1) {
-                Some(place) => drop(self.answered.swap_remove(place)),
-                None => self.pending.push((queue, entry)),
-            }
-        }
-    }
-
-    /// Does something with what is pending, if it may.
-    fn work(&mut self, dma: &DmaMemory) {
-        if !self.ready || self.is_cut || self.is_absent || self.lies(32) {
-            return;
-        }
-        if self.lies(64) && self.queues[1].is_whole() {
-            let word = self.input.any();
-            self.post(dma, 1, word, true);
-        }
-        for _ in 0..=self.input.below(4) {
-            if self.pending.is_empty() {
-                return;
-            }
-            let pick = self.input.below(self.pending.len() as u64) as usize;
-            let (queue, entry) = self.pending[pick];
-            self.complete(dma, queue, &entry);
-        }
-    }
-
-    fn complete(&mut self, dma: &DmaMemory, queue: usize, entry: &Command) {
-        let id = identifier(entry);
-        let mut word = (queue as u64) << 16 | id << 32;
-        if self.lies(8) {
-            match self.input.below(7) {
-                // Later, or never.
-                0 => return,
-                1 => word |= (1 + self.input.below(0x7ff)) << 49,
-                2 => word ^= 1 << (32 + self.input.below(16)),
-                3 => word ^= 1 << (16 + self.input.below(16)),
-                4 => self.post(dma, queue, word, true),
-                5 => return self.post(dma, queue, word, false),
-                _ => word = self.input.any(),
-            }
-        } else {
-            word |= u64::from(self.execute(dma, queue, entry)) << 49;
-        }
-        self.post(dma, queue, word, true);
-    }
-
-    /// Writes a completion. Whatever command it names is over, as far as the
-    /// driver can know.
-    fn post(&mut self, dma: &DmaMemory, queue: usize, word: u64, is_new: bool) {
-        let pair = &mut self.queues[queue];
-        pair.put(dma, word, is_new);
-        if is_new {
-            pair.advance();
-        }
-        // Even an old phase may look new to a driver that was overrun.
-        let id = word >> 32 & 0xffff;
-        let before = self.pending.len();
-        self.pending
-            .retain(|(from, entry)| *from != queue || identifier(entry) != id);
-        if queue == 1 && self.pending.len() == before {
-            self.answered.push(id);
-        }
-    }
-
     /// Does what a command says; the status.
-    fn execute(&mut self, dma: &DmaMemory, queue: usize, entry: &Command) -> u16 {
-        let (opcode, data) = (entry[0] as u8, entry[3]);
-        match (queue, opcode) {
-            (0, 0x06) => self.identify(dma, data, entry[5] as u8),
-            (0, 0x09) => return 0x00d,
-            (0, 0x05 | 0x01) => self.queues[1].create(entry, self.registers.capabilities),
-            (0, _) => return 0x001,
-            (_, 0) => {}
-            _ => {
-                // Only an honest one's blocks are known to be of the length that it meant to tell.
-                let told = if self.is_honest {
-                    BLOCK_SHIFT..=BLOCK_SHIFT
-                } else {
-                    9..=12
-                };
-                move_data(dma, entry, told);
-            }
+    fn execute(&mut self, core: &mut Core, dma: &DmaMemory, pending: &Pending) -> u16 {
+        let command = &pending.command;
+        if pending.queue == 0 {
+            let done = core.administer(dma, command, |what, id| self.identify(what, id));
+            return done.err().unwrap_or(0);
+        }
+        if pending.opcode() != 0 {
+            self.transfer(dma, command);
         }
         0
     }
 
-    fn identify(&mut self, dma: &DmaMemory, address: u64, what: u8) {
-        let mut answer = [0u8; PAGE_BYTES as usize];
-        match what {
-            0 => {
-                answer[..8].copy_from_slice(&BLOCKS.to_le_bytes());
-                answer[130] = BLOCK_SHIFT as u8;
-            }
-            1 => {
-                answer[77] = 5;
-                answer[516] = 2;
-                answer[525] = 1;
-                answer[536] = self.input.below(3) as u8;
-            }
-            _ => (answer[0], answer[4]) = (1, 2),
+    fn identify(&mut self, what: u8, id: u32) -> Result<Vec<u8>, u16> {
+        if what == 1 {
+            self.disk.sgl_support = self.input.below(3) as u8;
         }
+        // A namespace that was listed wrongly looks like the first.
+        let id = if id == 2 { 2 } else { 1 };
+        let mut answer = self.disk.identify(what, id)?;
         if self.lies(4) {
             for _ in 0..self.input.below(6) {
                 let place = match self.input.below(2) {
@@ -352,8 +110,107 @@ impl State<'_> {
                 answer[place] = self.input.any();
             }
         }
-        for (place, word) in (address..).step_by(8).zip(answer.as_chunks::<8>().0) {
-            dma.store(place, u64::from_le_bytes(*word));
+        Ok(answer)
+    }
+
+    /// Reads or writes each page that the command names. Only an honest one's blocks are known to be
+    /// of the length that it meant to tell.
+    fn transfer(&self, dma: &DmaMemory, command: &Command) {
+        let (block, blocks) = (command[5], (command[6] & 0xffff) + 1);
+        let told = match self.is_honest {
+            true => BLOCK_SHIFT..=BLOCK_SHIFT,
+            false => 9..=12,
+        };
+        let mut pages = told.map(|shift| (blocks << shift).div_ceil(PAGE_BYTES));
+        // A longer block's list may have more PRP entries: they are not looked at.
+        let least = pages.clone().next().expect("a length");
+        let (places, _) = places(dma, command, least);
+        let named = places.len() as u64;
+        assert!(
+            pages.any(|pages| pages == named),
+            "another length than the blocks'"
+        );
+        for (page, address) in (0..).zip(places) {
+            let value = stamp((block << BLOCK_SHIFT).wrapping_add(page * PAGE_BYTES));
+            for word in [0, 511] {
+                if command[0] as u8 == 2 {
+                    dma.store(address + 8 * word, value);
+                } else {
+                    let _ = dma.load(address + 8 * word);
+                }
+            }
+        }
+    }
+}
+
+impl Hooks for Liar<'_> {
+    type Memory = DmaMemory;
+
+    /// What it says of being ready is true: nobody could tell otherwise.
+    fn status(&mut self, core: &mut Core) -> u32 {
+        let wants = core.registers.configuration & CSTS_RDY;
+        if wants != core.status & CSTS_RDY && !self.lies(8) {
+            core.status ^= CSTS_RDY;
+            core.pending.clear();
+        }
+        if self.lies(64) {
+            core.status |= CSTS_CFS;
+        }
+        core.is_absent = self.lies(64);
+        if !core.is_absent && core.status & CSTS_SHST_BUSY != 0 && !self.lies(4) {
+            core.status ^= CSTS_SHST_BUSY | CSTS_SHST_DONE;
+        }
+        core.status
+    }
+
+    /// It gets ready when its status is read.
+    fn enable(&mut self, _: &mut Core) {}
+
+    fn disable(&mut self, core: &mut Core) {
+        core.status &= CSTS_RDY;
+    }
+
+    fn shut_down(&mut self, core: &mut Core, _: u32) {
+        core.status = core.status & !CSTS_SHST | CSTS_SHST_BUSY;
+    }
+
+    fn look(&mut self, core: &mut Core) {
+        self.looks += 1;
+        assert!(self.looks < MAX_LOOKS, "this does not end");
+        core.now += self.tick;
+    }
+
+    fn turns(&mut self, core: &mut Core, dma: &DmaMemory) -> u64 {
+        if self.lies(32) {
+            return 0;
+        }
+        if self.lies(64) && core.queue(1).is_whole() {
+            let word = self.input.any();
+            core.post(dma, 1, (word, true));
+        }
+        1 + self.input.below(4)
+    }
+
+    fn pick(&mut self, core: &Core) -> Option<usize> {
+        let all = core.pending.len() as u64;
+        (all > 0).then(|| self.input.below(all) as usize)
+    }
+
+    fn answer(&mut self, core: &mut Core, dma: &DmaMemory, of: &Pending) -> Answers {
+        if !self.lies(8) {
+            let status = self.execute(core, dma, of);
+            return vec![(of.word(status), true)];
+        }
+        let word = of.word(0);
+        match self.input.below(7) {
+            // Later, or never.
+            0 => vec![],
+            1 => vec![(word | (1 + self.input.below(0x7ff)) << 49, true)],
+            2 => vec![(word ^ 1 << (32 + self.input.below(16)), true)],
+            3 => vec![(word ^ 1 << (16 + self.input.below(16)), true)],
+            4 => vec![(word, true); 2],
+            5 => vec![(word, false)],
+            _ => vec![(self.input.any(), true)],
         }
     }
 }
@@ -362,67 +219,4 @@ impl State<'_> {
 #[must_use]
 pub fn stamp(byte: u64) -> u64 {
     byte ^ 0x5741_4d50_0000_0000
-}
-
-/// Reads or writes each page that the entry names, where a block has one of the lengths
-/// `told`, as powers of two.
-fn move_data(dma: &DmaMemory, entry: &Command, told: RangeInclusive<u32>) {
-    let blocks = (entry[6] & 0xffff) + 1;
-    let mut pages = told.map(|shift| (blocks << shift).div_ceil(PAGE_BYTES));
-    let is_scattered = entry[0] >> 14 & 0b11 == 1;
-    let places = if is_scattered {
-        let places = runs(dma, entry[3], entry[4]);
-        let named = places.len() as u64;
-        assert!(
-            pages.any(|pages| pages == named),
-            "another length than the blocks'"
-        );
-        places
-    } else {
-        // A longer block's list may have more: they are not looked at.
-        entries(dma, entry[3], entry[4], pages.next().expect("a length"))
-    };
-    for (page, address) in (0..).zip(places) {
-        assert!(address.is_multiple_of(PAGE_BYTES), "no page: {address:#x}");
-        let value = stamp((entry[5] << BLOCK_SHIFT).wrapping_add(page * PAGE_BYTES));
-        for word in [0, 511] {
-            if entry[0] as u8 == 2 {
-                dma.store(address + 8 * word, value);
-            } else {
-                let _ = dma.load(address + 8 * word);
-            }
-        }
-    }
-}
-
-/// The pages that PRP entries name.
-fn entries(dma: &DmaMemory, first: u64, second: u64, pages: u64) -> Vec<u64> {
-    let is_list = pages > 2;
-    let other = |page| match page {
-        0 => first,
-        _ if is_list => dma.load(second + 8 * (page - 1)),
-        _ => second,
-    };
-    (0..pages).map(other).collect()
-}
-
-/// The pages that an SGL descriptor names: a data block's, or those of a last
-/// segment of such.
-fn runs(dma: &DmaMemory, address: u64, rest: u64) -> Vec<u64> {
-    let length = rest & 0xffff_ffff;
-    let blocks = match rest >> 56 {
-        0x00 => vec![(address, length)],
-        0x30 => {
-            assert!(length.is_multiple_of(16), "no descriptors: {length} bytes");
-            (address..address + length)
-                .step_by(16)
-                .map(|at| (dma.load(at), dma.load(at + 8)))
-                .collect()
-        }
-        kind => panic!("an SGL descriptor of kind {kind:#x}"),
-    };
-    blocks
-        .into_iter()
-        .flat_map(|(at, bytes)| (at..at + bytes).step_by(PAGE_BYTES as usize))
-        .collect()
 }

@@ -6,8 +6,8 @@
     reason = "numbers are drawn below small limits"
 )]
 
-use poorwill_fuzz::Input;
-use poorwill_fuzz::nvme::{Device, RegisterValues, stamp};
+use poorwill_fuzz::nvme::{Device, device, stamp};
+use poorwill_fuzz::{Cases, Input};
 use poorwill_medium::nvme::{
     ADMIN_TIMEOUT_MS, Controller, FLUSH_TIMEOUT_MS, MAX_NAMESPACES, NvmeError, NvmeMedium,
     QueueMemory, Stop, TRANSFER_TIMEOUT_MS, physical_address,
@@ -24,13 +24,13 @@ const PATIENCE_MS: u64 = 255 * 500 + 2000;
 const HALT_MS: u64 = 2 * PATIENCE_MS;
 
 fn run(bytes: &[u8]) {
-    let device = Device::new(Input::new(bytes));
-    let found = device.registers();
+    let device = device(Input::new(bytes));
+    let found = registers(&device);
     let mut memory = Box::new(QueueMemory::EMPTY);
     let queues = physical_address(&raw const *memory);
     let length = size_of::<QueueMemory>() as u64;
     // SAFETY: the driver shares it with the device by volatile accesses alone.
-    unsafe { device.dma.lend(PhysRange::new(queues, length)) };
+    unsafe { device.memory.lend(PhysRange::new(queues, length)) };
     let mut controller = match Controller::start(&device, &device, &mut memory) {
         Ok(controller) => controller,
         Err(error) => return failed_start(&device, error, found),
@@ -47,28 +47,61 @@ fn run(bytes: &[u8]) {
             Session::new(&device, &mut os).use_medium(&mut medium);
         }
     }
-    let how = [Stop::Handover, Stop::PowerOff][device.decide(2) as usize];
+    let how = [Stop::Handover, Stop::PowerOff][decide(&device, 2) as usize];
     let stopped = controller.stop(how);
-    assert!(!device.is_running(), "it runs after it was stopped");
-    if device.is_honest() {
+    assert!(!is_running(&device), "it runs after it was stopped");
+    if is_honest(&device) {
         assert_eq!(stopped, Ok(()));
-        assert_eq!(device.registers(), found, "registers are not as they were");
+        assert_eq!(registers(&device), found, "registers are not as they were");
     }
     assert!(os.gaps_are_intact());
 }
 
-fn failed_start(device: &Device<'_>, error: NvmeError, found: RegisterValues) {
+fn failed_start(device: &Device<'_>, error: NvmeError, found: Found) {
     let commands = 5 + MAX_NAMESPACES as u64;
     let admin = commands * (u64::from(ADMIN_TIMEOUT_MS) + 2000);
-    assert!(device.now() <= 2 * HALT_MS + PATIENCE_MS + admin);
+    assert!(now(device) <= 2 * HALT_MS + PATIENCE_MS + admin);
     match error {
         // Then it is out of reach.
         NvmeError::Absent => {}
         NvmeError::Registers { .. } | NvmeError::Unsupported(_) => {
-            assert_eq!(device.registers(), found, "it was touched");
+            assert_eq!(registers(device), found, "it was touched");
         }
-        _ => assert!(!device.is_running(), "it runs after a failed start"),
+        _ => assert!(!is_running(device), "it runs after a failed start"),
     }
+}
+
+/// The registers that a driver is to put back: CC without EN and SHN, the admin queue, the mask.
+type Found = (u32, [u32; 5], u32);
+
+fn registers(device: &Device<'_>) -> Found {
+    let (configuration, admin, masked) = device.registers();
+    (configuration & !0xc001, admin, masked)
+}
+
+/// Whether it could access memory on its own.
+fn is_running(device: &Device<'_>) -> bool {
+    device.with(|one| one.core.is_running())
+}
+
+/// Whether a command that moves data may still do so.
+fn is_busy(device: &Device<'_>) -> bool {
+    is_running(device) && device.with(|one| one.core.pending.iter().any(|one| one.queue == 1))
+}
+
+/// Whether it has been honest so far.
+fn is_honest(device: &Device<'_>) -> bool {
+    device.with(|one| one.hooks.is_honest)
+}
+
+/// Milliseconds gone by, without looking at the clock.
+fn now(device: &Device<'_>) -> u64 {
+    device.with(|one| one.core.now)
+}
+
+/// Something for the driver's user to decide by.
+fn decide(device: &Device<'_>, limit: u64) -> u64 {
+    device.with(|one| one.hooks.input.below(limit))
 }
 
 type Nvme<'c, 'a, 'd, 'i> = NvmeMedium<'c, 'a, &'d Device<'i>, &'d Device<'i>>;
@@ -93,9 +126,9 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
     }
 
     fn use_medium(&mut self, medium: &mut Nvme<'_, '_, 'd, 'i>) {
-        for _ in 0..self.device.decide(12) {
-            let begin = self.device.now();
-            match self.device.decide(6) {
+        for _ in 0..decide(self.device, 12) {
+            let begin = now(self.device);
+            match decide(self.device, 6) {
                 0 | 1 => self.start(medium),
                 2 => self.poll(medium),
                 3 => self.wait(medium, Direction::Read),
@@ -109,7 +142,7 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
             // Each of the commands may be answered just in time.
             let commands = 2 + medium.depth() as u64 + 20;
             let limit = u64::from(FLUSH_TIMEOUT_MS.max(TRANSFER_TIMEOUT_MS)) + 2000;
-            assert!(self.device.now() - begin <= commands * limit + HALT_MS);
+            assert!(now(self.device) - begin <= commands * limit + HALT_MS);
         }
         self.quiesce(medium);
     }
@@ -121,13 +154,13 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
             .iter()
             .map(|(_, page)| page)
             .filter(|page| !busy.contains(page));
-        let pages: Vec<OsPage> = free.take(to_usize(self.device.decide(18))).collect();
-        let direction = [Direction::Read, Direction::Write][self.device.decide(2) as usize];
+        let pages: Vec<OsPage> = free.take(to_usize(decide(self.device, 18))).collect();
+        let direction = [Direction::Read, Direction::Write][decide(self.device, 2) as usize];
         let offset = self.offset(medium);
         for page in &pages {
             let range = PhysRange::new(page.address(), PAGE_BYTES);
             // SAFETY: the pages are looked at only when the transfer is over.
-            unsafe { self.device.dma.lend(range) };
+            unsafe { self.device.memory.lend(range) };
         }
         self.tag += 1;
         match medium.start(direction, offset, &pages, self.tag) {
@@ -143,7 +176,7 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
     fn take_back(&self, pages: &[OsPage]) {
         pages
             .iter()
-            .for_each(|page| self.device.dma.take_back(page.address()));
+            .for_each(|page| self.device.memory.take_back(page.address()));
     }
 
     fn poll(&mut self, medium: &mut Nvme<'_, '_, 'd, 'i>) {
@@ -155,14 +188,14 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
                 let (_, direction, offset, pages) = self.started.swap_remove(place);
                 self.take_back(&pages);
                 for (number, page) in (0..).zip(&pages) {
-                    if direction == Direction::Read && self.device.is_honest() {
+                    if direction == Direction::Read && is_honest(self.device) {
                         let word = self.os.os().page(*page).0[0];
                         assert_eq!(word, stamp(offset + number * PAGE_BYTES));
                     }
                 }
             }
             Err(error) => {
-                assert!(!self.device.is_honest(), "{error}");
+                assert!(!is_honest(self.device), "{error}");
                 self.quiesce(medium);
             }
         }
@@ -170,20 +203,20 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
 
     /// Reads or writes and waits for it; then the device is done with it.
     fn wait(&mut self, medium: &mut Nvme<'_, '_, 'd, 'i>, direction: Direction) {
-        let mut pages = vec![Page::ZERO; to_usize(self.device.decide(70))];
+        let mut pages = vec![Page::ZERO; to_usize(decide(self.device, 70))];
         let offset = self.offset(medium);
         let range = PhysRange::new(
             physical_address(pages.as_mut_ptr()),
             pages.len() as u64 * PAGE_BYTES,
         );
         // SAFETY: the pages are not looked at until the call returns.
-        unsafe { self.device.dma.lend(range) };
+        unsafe { self.device.memory.lend(range) };
         let outcome = match direction {
             Direction::Read => medium.read(offset, &mut pages),
             Direction::Write => medium.write(offset, &pages),
         };
-        self.device.dma.take_back(range.start);
-        if outcome.is_ok() && direction == Direction::Read && self.device.is_honest() {
+        self.device.memory.take_back(range.start);
+        if outcome.is_ok() && direction == Direction::Read && is_honest(self.device) {
             for (number, page) in (0..).zip(&pages) {
                 assert_eq!(page.0[511], stamp(offset + number * PAGE_BYTES));
             }
@@ -192,12 +225,12 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
             outcome,
             Err(MediumError::TimedOut(_) | MediumError::Protocol)
         ) {
-            assert!(!self.device.is_running(), "it was not stopped");
+            assert!(!is_running(self.device), "it was not stopped");
         }
         self.settle(medium, outcome);
         // Touches the memory that was taken back, were it still used.
         if self.started.is_empty() {
-            assert!(!self.device.is_busy(), "something is under way still");
+            assert!(!is_busy(self.device), "something is under way still");
         }
     }
 
@@ -213,18 +246,18 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
     }
 
     fn offset(&self, medium: &Nvme<'_, '_, 'd, 'i>) -> u64 {
-        match self.device.decide(8) {
-            0 => self.device.decide(1 << 16),
+        match decide(self.device, 8) {
+            0 => decide(self.device, 1 << 16),
             1 => medium
                 .capacity()
-                .saturating_sub(self.device.decide(4) * PAGE_BYTES),
-            _ => self.device.decide(256) * PAGE_BYTES,
+                .saturating_sub(decide(self.device, 4) * PAGE_BYTES),
+            _ => decide(self.device, 256) * PAGE_BYTES,
         }
     }
 
     fn quiesce(&mut self, medium: &mut Nvme<'_, '_, 'd, 'i>) {
         medium.quiesce();
-        assert!(!self.device.is_busy(), "something is under way still");
+        assert!(!is_busy(self.device), "something is under way still");
         for (_, _, _, pages) in std::mem::take(&mut self.started) {
             self.take_back(&pages);
         }

@@ -4,8 +4,6 @@
 //! what was not flushed. Transfers move data when they finish, not when they start, and
 //! finish in any order.
 
-extern crate std;
-
 use std::vec;
 use std::vec::Vec;
 

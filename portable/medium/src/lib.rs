@@ -7,6 +7,9 @@
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 
+#[cfg(any(test, feature = "fake"))]
+extern crate std;
+
 pub mod cfi;
 #[cfg(test)]
 mod contract;

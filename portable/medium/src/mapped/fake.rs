@@ -3,8 +3,6 @@
 //! Stored data becomes durable when it is written back and then settled. A power cut also
 //! preserves random other lines, because caches may write back lines at any time.
 
-extern crate std;
-
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::vec;

@@ -56,7 +56,7 @@ impl Driver {
         node.bar(3, 0x1000, false);
         node.define(MSI_X, 0x0003_0011, 0xc000_0000);
         node.define(MSI_X + 4, 3, 0);
-        let model = Rc::new(RefCell::new(Model::default()));
+        let model = Rc::new(RefCell::new(model()));
         let machine = Fake::new(node, &[0, 3], model.clone());
         Driver {
             machine,
@@ -230,7 +230,7 @@ impl Driver {
 
     /// Submits a command to the admin queue that is never completed.
     pub(super) fn admin_stuck(&mut self, opcode: u32) {
-        self.model.borrow_mut().stuck_opcode = Some(opcode);
+        self.model.borrow_mut().hooks.stuck_opcode = Some(opcode);
         self.submit(0, opcode, [BUFFER, 0, 0]);
         // One more shows how far the controller is.
         self.admin(SET_FEATURES, [0, 0x07, 1]);

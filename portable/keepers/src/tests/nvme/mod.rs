@@ -42,7 +42,7 @@ fn a_driver_whose_controller_serves_is_told_once_wherever_its_rings_are() {
             driver.admin(IDENTIFY, [0x8000_1000, 0, 0]);
         }
         cut(&driver);
-        assert!(!driver.model.borrow().is_enabled());
+        assert!(!is_enabled(&driver.model.borrow()));
         let [what, _, _, last] = event(&mut driver);
         assert_eq!((what, last & 0xffff), (PERSISTENT_ERROR, REQUEST));
         assert_eq!(driver.buffer(), OTHERS);
@@ -58,7 +58,10 @@ fn what_was_acknowledged_is_there_behind_the_cut() {
     driver.write_block(3, 33);
     driver.write_block(4, 44);
     cut(&driver);
-    assert_eq!(driver.model.borrow().blocks, [(3, 33), (4, 44)].into());
+    assert_eq!(
+        driver.model.borrow().hooks.blocks,
+        [(3, 33), (4, 44)].into()
+    );
 }
 
 #[test]
@@ -78,7 +81,7 @@ fn a_controller_that_is_set_up_is_set_up_as_far_and_the_driver_goes_on() {
         cut(&driver);
         assert_eq!(driver.completed(0), None, "behind {steps} steps");
         (steps..STEPS).for_each(|step| driver.step(step));
-        assert_eq!(driver.model.borrow().requests, [REQUEST]);
+        assert_eq!(requests(&driver.model.borrow()), [REQUEST]);
         for block in 0..5 {
             assert_eq!(driver.read_block(block), 50 + u64::from(block));
         }
@@ -135,7 +138,7 @@ fn a_controller_that_is_off_stays_off() {
     let bar = driver.machine.bar(0);
     assert_eq!(crate::Window::read32(&bar, AQA), 0x0007_0007);
     assert_eq!(crate::Window::read32(&bar, ASQ), 0x8000_2000);
-    assert!(!driver.model.borrow().is_enabled());
+    assert!(!is_enabled(&driver.model.borrow()));
     assert_eq!(driver.machine.board.messages(), []);
 }
 
@@ -148,7 +151,7 @@ fn what_cannot_be_kept_or_does_not_finish_is_refused() {
     assert_eq!(refused, Err(KeeperError::State(FUNCTION)));
 
     let driver = Driver::serving();
-    driver.model.borrow_mut().never_shuts = true;
+    driver.model.borrow_mut().hooks.never_shuts = true;
     let refused = stop(&driver.machine).map(|_| ());
     assert_eq!(refused, Err(KeeperError::NotDone(FUNCTION)));
 
@@ -165,9 +168,9 @@ fn slow(shuts_us: u64, has_cache: bool) -> Driver {
     let mut driver = Driver::serving();
     driver.write_block(3, 33);
     let mut model = driver.model.borrow_mut();
-    model.shuts_us = shuts_us;
+    model.hooks.shuts_us = shuts_us;
     if !has_cache {
-        model.write_cache();
+        model.hooks.write_cache();
     }
     drop(model);
     driver.machine.facts.set(Some(ShutdownFacts {
@@ -188,10 +191,14 @@ fn a_controller_is_shut_down_in_the_way_that_fits_and_loses_nothing() {
         let driver = slow(shuts_us, has_cache);
         let facts = driver.machine.facts.get();
         let record = stop(&driver.machine).unwrap();
-        assert_eq!(driver.model.borrow().notifications[0], told, "{shuts_us}");
+        assert_eq!(
+            driver.model.borrow().hooks.notifications[0],
+            told,
+            "{shuts_us}"
+        );
         driver.machine.power_cycle();
         go(&driver.machine, &record).unwrap();
-        assert_eq!(driver.model.borrow().blocks, [(3, 33)].into());
+        assert_eq!(driver.model.borrow().hooks.blocks, [(3, 33)].into());
         // It may be cut again, though nobody has asked the controller since.
         assert_eq!(driver.machine.facts.get(), facts);
     }
@@ -203,7 +210,7 @@ fn a_cache_that_cannot_be_written_in_time_refuses_the_cut() {
     let refused = stop(&driver.machine).map(|_| ());
     let normal_us = u32::try_from(HOLD_UP_US * 2).unwrap();
     assert_eq!(refused, Err(KeeperError::TooSlow(FUNCTION, normal_us)));
-    assert_eq!(driver.model.borrow().notifications, []);
+    assert_eq!(driver.model.borrow().hooks.notifications, []);
     // One that does not say how long it takes is waited for.
     for facts in [None, Some((0, true))] {
         let driver = slow(HOLD_UP_US * 2, true);
@@ -216,7 +223,7 @@ fn a_cache_that_cannot_be_written_in_time_refuses_the_cut() {
             }));
         let refused = stop(&driver.machine).map(|_| ());
         assert_eq!(refused, Err(KeeperError::NotDone(FUNCTION)));
-        assert_eq!(driver.model.borrow().notifications, [NORMAL]);
+        assert_eq!(driver.model.borrow().hooks.notifications, [NORMAL]);
     }
 }
 

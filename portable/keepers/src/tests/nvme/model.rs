@@ -2,9 +2,10 @@
 //! what it has not written.
 
 use std::collections::BTreeMap;
+use std::vec;
 use std::vec::Vec;
 
-use poorwill_medium::nvme::fake::{Command, DeviceMemory, FakeRegisters, QueuePair};
+use poorwill_medium::nvme::fake::{Answers, Core, DeviceMemory, FakeController, Hooks, Pending};
 use poorwill_pci::model::MSI_X;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -12,17 +13,14 @@ use crate::tests::board::Board;
 use crate::tests::machine::{FUNCTION, Registers};
 
 pub(super) const CC: u64 = 0x14;
-pub(super) const CSTS: u64 = 0x1c;
 pub(super) const AQA: u64 = 0x24;
 pub(super) const ASQ: u64 = 0x28;
 pub(super) const ACQ: u64 = 0x30;
 pub(super) const DOORBELLS: u64 = 0x1000;
 
-const ENABLE: u32 = 1;
-const SHUTDOWN: u32 = 0b11 << 14;
-pub(super) const NORMAL: u32 = 0b01 << 14;
-pub(super) const ABRUPT: u32 = 0b10 << 14;
-const READY: u32 = 1;
+/// Values of CC.SHN.
+pub(super) const NORMAL: u32 = 0b01;
+pub(super) const ABRUPT: u32 = 0b10;
 const SHUT: u32 = 0b10 << 2;
 
 /// Opcodes, and what is told of those that are not known.
@@ -35,43 +33,33 @@ pub(super) const DOORBELL_BUFFERS: u32 = 0x7c;
 pub(super) const WRITE: u32 = 0x01;
 pub(super) const READ: u32 = 0x02;
 const FLUSH: u32 = 0x00;
-const INVALID_OPCODE: u32 = 0x01;
-const INVALID_QUEUE: u32 = 0x100;
-const INVALID_VECTOR: u32 = 0x108;
+const INVALID_OPCODE: u16 = 0x01;
+const INVALID_QUEUE: u16 = 0x100;
+const INVALID_VECTOR: u16 = 0x108;
 
 /// What Identify writes, and what is read of a block that was never written.
 pub(super) const IDENTITY: u64 = 0x1d;
 
-/// The memory of a board, as the controller reaches it.
-struct Bus<'b>(&'b Board);
-
-impl DeviceMemory for Bus<'_> {
+impl DeviceMemory for Board {
     fn load(&self, address: u64) -> u64 {
         let mut word = [0; 8];
-        self.0.dma_read(FUNCTION, address, &mut word);
+        self.dma_read(FUNCTION, address, &mut word);
         u64::from_le_bytes(word)
     }
 
     fn store(&self, address: u64, value: u64) {
-        self.0.dma_write(FUNCTION, address, &value.to_le_bytes());
+        self.dma_write(FUNCTION, address, &value.to_le_bytes());
     }
 }
 
-#[derive(Clone, Debug)]
-struct Queue {
-    pair: QueuePair,
-    vector: u32,
-}
+/// A controller that answers at once.
+pub(super) type Model = FakeController<Nvme>;
 
 #[derive(Debug, Default)]
-pub(super) struct Model {
-    registers: BTreeMap<u64, u32>,
+pub(super) struct Nvme {
     table: Vec<u32>,
-    queues: BTreeMap<u32, Queue>,
-    /// Completion queues, and the vector of each.
-    created: BTreeMap<u32, (QueuePair, u32)>,
-    /// Identifiers of pending requests for events.
-    pub(super) requests: Vec<u32>,
+    /// The vector of each queue of completions.
+    vectors: BTreeMap<usize, u32>,
     /// Blocks, as they are without power, and what a cache holds of them.
     pub(super) blocks: BTreeMap<u32, u64>,
     cache: BTreeMap<u32, u64>,
@@ -90,100 +78,63 @@ pub(super) struct Model {
     pub(super) notifications: Vec<u32>,
 }
 
-impl Model {
-    fn get(&self, register: u64) -> u32 {
-        self.registers.get(&register).copied().unwrap_or(0)
+/// One whose power has come.
+pub(super) fn model() -> Model {
+    let mut core = Core::NEW;
+    // A unit of time-out, doorbells side by side.
+    core.registers.capabilities = 0x0100_000f;
+    FakeController {
+        core,
+        hooks: Nvme::default(),
     }
+}
 
-    pub(super) fn is_enabled(&self) -> bool {
-        self.get(CC) & ENABLE != 0
-    }
+/// Identifiers of pending requests for events.
+pub(super) fn requests(model: &Model) -> Vec<u32> {
+    let pending = model.core.pending.iter();
+    let requests = pending.filter(|one| u32::from(one.opcode()) == EVENT_REQUEST);
+    requests.map(|one| dwords(one)[0] >> 16).collect()
+}
 
-    fn configure(&mut self, now: u64, value: u32) {
-        let was = self.get(CC);
-        self.registers.insert(CC, value);
-        let told = value & SHUTDOWN;
-        if told != 0 && was & SHUTDOWN == 0 && !self.never_shuts {
-            self.notifications.push(told);
-            let (takes, writes) = match told {
-                NORMAL => (self.shuts_us, true),
-                _ => (0, false),
-            };
-            self.done_at = Some((now + takes, writes));
-            self.pass(now);
-        }
-        if value & SHUTDOWN == 0 {
-            self.done_at = None;
-            let status = self.get(CSTS) & !SHUT;
-            self.registers.insert(CSTS, status);
-        }
-        if (value ^ was) & ENABLE != 0 {
-            self.queues.clear();
-            self.created.clear();
-            self.buffer = None;
-            self.requests.clear();
-            let status = self.get(CSTS) & !READY | value & ENABLE;
-            self.registers.insert(CSTS, status);
-        }
-        if value & ENABLE != 0 && was & ENABLE == 0 {
-            let registers = FakeRegisters {
-                admin: [0, 4, 8, 12, 16].map(|at| self.get(AQA + at)),
-                ..FakeRegisters::NEW
-            };
-            let pair = registers.admin_queues();
-            self.queues.insert(0, Queue { pair, vector: 0 });
-        }
-    }
+pub(super) fn is_enabled(model: &Model) -> bool {
+    model.core.registers.configuration & 1 != 0
+}
 
-    fn ring(&mut self, board: &Board, id: u32, mut tail: u32) {
-        if let Some(at) = self.buffered(id) {
-            board.dma_read(FUNCTION, at, tail.as_mut_bytes());
-        }
-        let next = |queue: &mut Queue| queue.pair.fetch(&Bus(board), tail.into());
-        while let Some(words) = self.queues.get_mut(&id).and_then(next) {
-            let command: [u32; 16] = zerocopy::transmute!(words);
-            let opcode = command[0] & 0xff;
-            if self.stuck_opcode == Some(opcode) {
-                continue;
-            }
-            let status = if id == 0 {
-                self.admin(board, &words, &command)
-            } else {
-                Some(self.io(board, &command))
-            };
-            if let Some(status) = status {
-                self.complete(board, id, (command[0] >> 16, status));
-            }
-        }
-    }
+fn dwords(pending: &Pending) -> [u32; 16] {
+    zerocopy::transmute!(pending.command)
+}
 
+fn address_of(command: &[u32; 16]) -> u64 {
+    u64::from(command[7]) << 32 | u64::from(command[6])
+}
+
+impl Nvme {
     /// Writes its cache to the medium.
     pub(super) fn write_cache(&mut self) {
         self.blocks.append(&mut self.cache);
     }
 
     /// Ends a shutdown whose time has come.
-    fn pass(&mut self, now: u64) {
+    fn pass(&mut self, core: &mut Core) {
         if let Some((at, writes)) = self.done_at
-            && at <= now
+            && at <= core.now
         {
             if writes {
-                self.blocks.append(&mut self.cache);
+                self.write_cache();
             }
-            let status = self.get(CSTS) | SHUT;
-            self.registers.insert(CSTS, status);
+            core.status |= SHUT;
         }
     }
 
     /// Where a queue's doorbells are in memory, if they are.
-    fn buffered(&self, id: u32) -> Option<u64> {
-        let buffer = self.buffer.filter(|_| id > 0)?;
-        Some(buffer + 8 * u64::from(id))
+    fn buffered(&self, queue: usize) -> Option<u64> {
+        let buffer = self.buffer.filter(|_| queue > 0)?;
+        Some(buffer + 8 * queue as u64)
     }
 
-    fn admin(&mut self, board: &Board, words: &Command, command: &[u32; 16]) -> Option<u32> {
-        let address = u64::from(command[7]) << 32 | u64::from(command[6]);
-        let id = command[10] & 0xffff;
+    fn admin(&mut self, core: &mut Core, board: &Board, pending: &Pending) -> u16 {
+        let command = dwords(pending);
+        let (id, address) = ((command[10] & 0xffff) as usize, address_of(&command));
         match command[0] & 0xff {
             IDENTIFY => board.dma_write(FUNCTION, address, IDENTITY.as_bytes()),
             SET_FEATURES => {}
@@ -191,118 +142,151 @@ impl Model {
                 let vector = command[11] >> 16;
                 let has_messages = message_control(board) & 1 << 31 != 0;
                 if vector > 0 && !has_messages {
-                    return Some(INVALID_VECTOR);
+                    return INVALID_VECTOR;
                 }
-                let mut pair = QueuePair::default();
-                pair.create(words, u64::MAX);
-                self.created.insert(id, (pair, vector));
+                core.queue(id).create(&pending.command, u64::MAX);
+                self.vectors.insert(id, vector);
             }
             CREATE_SQ => {
-                let created = self.created.get(&(command[11] >> 16));
-                let Some((mut pair, vector)) = created.copied() else {
-                    return Some(INVALID_QUEUE);
-                };
-                pair.create(words, u64::MAX);
-                self.queues.insert(id, Queue { pair, vector });
+                // Each queue has completions of its own here.
+                if (command[11] >> 16) as usize != id || !self.vectors.contains_key(&id) {
+                    return INVALID_QUEUE;
+                }
+                core.queue(id).create(&pending.command, u64::MAX);
             }
             DOORBELL_BUFFERS => {
                 self.buffer = Some(address);
                 // As QEMU does: all queues are told to be where they are.
-                for id in self.queues.keys().filter(|id| **id > 0) {
-                    let queue = &self.queues[id];
-                    let at = address + 8 * u64::from(*id);
-                    board.dma_write(FUNCTION, at, queue.pair.head.as_bytes());
+                for (id, queue) in core.queues.iter().filter(|(id, _)| **id > 0) {
+                    board.dma_write(FUNCTION, address + 8 * *id as u64, queue.head.as_bytes());
                 }
             }
-            EVENT_REQUEST => {
-                self.requests.push(command[0] >> 16);
-                return None;
-            }
-            _ => return Some(INVALID_OPCODE),
-        }
-        Some(0)
-    }
-
-    fn io(&mut self, board: &Board, command: &[u32; 16]) -> u32 {
-        let address = u64::from(command[7]) << 32 | u64::from(command[6]);
-        let block = command[10];
-        match command[0] & 0xff {
-            WRITE => {
-                let mut word = [0; 8];
-                board.dma_read(FUNCTION, address, &mut word);
-                self.cache.insert(block, u64::from_le_bytes(word));
-            }
-            READ => {
-                let found = self.cache.get(&block).or(self.blocks.get(&block));
-                let word = found.copied().unwrap_or(IDENTITY);
-                board.dma_write(FUNCTION, address, word.as_bytes());
-            }
-            FLUSH => self.blocks.append(&mut self.cache),
             _ => return INVALID_OPCODE,
         }
         0
     }
 
-    fn complete(&mut self, board: &Board, id: u32, (command, status): (u32, u32)) {
-        let seen = self.buffered(id).map(|at| {
+    fn io(&mut self, board: &Board, command: &[u32; 16]) -> u16 {
+        let (address, block) = (address_of(command), command[10]);
+        match command[0] & 0xff {
+            WRITE => {
+                self.cache.insert(block, board.load(address));
+            }
+            READ => {
+                let found = self.cache.get(&block).or(self.blocks.get(&block));
+                board.store(address, found.copied().unwrap_or(IDENTITY));
+            }
+            FLUSH => self.write_cache(),
+            _ => return INVALID_OPCODE,
+        }
+        0
+    }
+}
+
+impl Hooks for Nvme {
+    type Memory = Board;
+
+    fn status(&mut self, core: &mut Core) -> u32 {
+        self.pass(core);
+        core.status
+    }
+
+    /// A test may change the registers at any time.
+    fn set_admin(&mut self, _: &Core) {}
+
+    fn disable(&mut self, core: &mut Core) {
+        core.reset();
+        self.vectors.clear();
+        self.buffer = None;
+        self.done_at = None;
+    }
+
+    fn shut_down(&mut self, core: &mut Core, how: u32) {
+        if !self.never_shuts {
+            self.notifications.push(how);
+            let (takes, writes) = match how {
+                NORMAL => (self.shuts_us, true),
+                _ => (0, false),
+            };
+            self.done_at = Some((core.now + takes, writes));
+            self.pass(core);
+        }
+    }
+
+    fn tail(&mut self, board: &Board, queue: usize, mut tail: u64) -> u64 {
+        if let Some(at) = self.buffered(queue) {
+            let mut told = 0_u32;
+            board.dma_read(FUNCTION, at, told.as_mut_bytes());
+            tail = told.into();
+        }
+        tail
+    }
+
+    /// The first, but for those that it never completes.
+    fn pick(&mut self, core: &Core) -> Option<usize> {
+        let waits = |one: &Pending| {
+            let opcode = Some(u32::from(one.opcode()));
+            opcode == self.stuck_opcode || one.queue == 0 && opcode == Some(EVENT_REQUEST)
+        };
+        core.pending.iter().position(|one| !waits(one))
+    }
+
+    fn answer(&mut self, core: &mut Core, board: &Board, of: &Pending) -> Answers {
+        let status = match of.queue {
+            0 => self.admin(core, board, of),
+            _ => self.io(board, &dwords(of)),
+        };
+        let seen = self.buffered(of.queue).map(|at| {
             let mut seen = 0_u32;
             board.dma_read(FUNCTION, at + 4, seen.as_mut_bytes());
-            seen
+            seen.into()
         });
-        let queue = self.queues.get_mut(&id).unwrap();
-        if seen.map(u64::from) == Some(queue.pair.next_tail()) {
-            // There is no room: this one is lost, as the model tries no more.
-            return;
-        }
-        let [from, to] = [u64::from(id) << 16, u64::from(command) << 32];
-        let word = queue.pair.head | from | to | u64::from(status) << 49;
-        queue.pair.put(&Bus(board), word, true);
-        queue.pair.advance();
-        let vector = queue.vector as usize;
+        // Without room this one is lost, as the model tries no more.
+        let has_room = seen != Some(core.queue(of.queue).next_tail());
+        vec![(of.word(status), has_room)]
+    }
+
+    fn posted(&mut self, board: &Board, queue: usize) {
         if message_control(board) & 1 << 30 == 0 {
-            board.interrupt(FUNCTION, &self.table, vector);
+            let vector = self.vectors.get(&queue).copied().unwrap_or(0);
+            board.interrupt(FUNCTION, &self.table, vector as usize);
         }
     }
 }
 
 impl Registers for Model {
     fn read(&mut self, board: &Board, bar: u8, offset: u64) -> u32 {
-        self.pass(board.now());
-        let place = usize::try_from(offset / 4).unwrap();
-        match (bar, offset) {
-            // A unit of time-out, doorbells side by side.
-            (0, 0) => 0x0100_000f,
-            (0, _) => self.get(offset),
-            _ => self.table.get(place).copied().unwrap_or(0),
+        self.core.now = board.now();
+        match bar {
+            0 => FakeController::read(self, offset),
+            _ => self
+                .hooks
+                .table
+                .get(offset as usize / 4)
+                .copied()
+                .unwrap_or(0),
         }
     }
 
     fn write(&mut self, board: &Board, bar: u8, offset: u64, value: u32) {
-        let place = usize::try_from(offset / 4).unwrap();
-        match (bar, offset) {
-            (0, CC) => self.configure(board.now(), value),
-            (0, DOORBELLS..) => {
-                let number = u32::try_from((offset - DOORBELLS) / 4).unwrap();
-                // Completions that were seen are of no interest.
-                if number.is_multiple_of(2) {
-                    self.ring(board, number / 2, value);
-                }
+        self.core.now = board.now();
+        match bar {
+            0 => {
+                FakeController::write(self, board, offset, value);
+                self.work(board);
             }
-            (0, _) => {
-                self.registers.insert(offset, value);
-            }
-            _ => {
-                self.table[place] = value;
-            }
+            _ => self.hooks.table[offset as usize / 4] = value,
         }
     }
 
     fn power_on(&mut self, _: &Board) {
-        *self = Model {
+        let kept = core::mem::take(&mut self.hooks);
+        *self = model();
+        self.hooks = Nvme {
             table: [[0, 0, 0, 1]; 4].concat(),
-            blocks: core::mem::take(&mut self.blocks),
-            notifications: core::mem::take(&mut self.notifications),
-            ..Model::default()
+            blocks: kept.blocks,
+            notifications: kept.notifications,
+            ..Nvme::default()
         };
     }
 }

@@ -26,7 +26,7 @@ fn provoke(fault: Fault, check: impl FnOnce(&mut Tested<'_, '_>, &Model, MediumE
     let mut memory = queue_memory();
     {
         let mut controller = start(&model, &mut memory).unwrap();
-        model.with(|state| state.fault = fault);
+        model.with(|state| state.hooks.fault = fault);
         let mut medium = controller.medium(1).unwrap();
         for tag in 0..8 {
             let page = pages.at(tag as usize);
@@ -48,7 +48,7 @@ fn a_stall_ends_in_a_time_out_and_a_quiet_device() {
         provoke(Fault::Stall(first), |medium, model, error| {
             assert_eq!(error, MediumError::TimedOut(TRANSFER_TIMEOUT_MS));
             medium.quiesce();
-            assert_eq!(model.with(|state| state.status & 1), 0);
+            assert_eq!(model.with(|state| state.core.status & 1), 0);
             assert_eq!(medium.poll(), Err(MediumError::Stopped));
             assert_eq!(medium.flush(), Err(MediumError::Stopped));
             assert_eq!(medium.read(0, &mut [Page::ZERO]), Err(MediumError::Stopped));
@@ -75,7 +75,7 @@ fn answers_to_what_was_not_asked_are_protocol_errors() {
             provoke(fault, |medium, model, error| {
                 assert_eq!(error, MediumError::Protocol, "{fault:?}");
                 medium.quiesce();
-                assert_eq!(model.with(|state| state.status & 1), 0, "{fault:?}");
+                assert_eq!(model.with(|state| state.core.status & 1), 0, "{fault:?}");
             });
         }
     }
@@ -87,14 +87,14 @@ fn a_device_that_does_not_stop_is_cut_off() {
     let pages = Pages::new(1);
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
-    model.with(|state| state.fault = Fault::NeverStops);
+    model.with(|state| state.hooks.fault = Fault::NeverStops);
     let mut medium = controller.medium(1).unwrap();
     medium.start(Direction::Read, 0, &[pages.at(0)], 1).unwrap();
     assert_eq!(
         controller.stop(Stop::PowerOff),
         Err(NvmeError::WillNotStop(7_500))
     );
-    assert!(model.with(|state| state.is_cut));
+    assert!(model.with(|state| state.core.is_cut));
 }
 
 #[test]
@@ -109,7 +109,11 @@ fn a_device_that_answers_is_let_finish_and_used_on() {
         medium.start(Direction::Read, 0, &page, tag).unwrap();
     }
     medium.quiesce();
-    assert_eq!(model.with(|state| state.status & 1), 1, "still enabled");
+    assert_eq!(
+        model.with(|state| state.core.status & 1),
+        1,
+        "still enabled"
+    );
     assert_eq!(medium.poll(), Ok(None), "what was under way is forgotten");
     medium.read(0, &mut [Page::ZERO]).unwrap();
 }
@@ -120,7 +124,7 @@ fn a_bad_block_names_itself_and_spares_the_rest() {
     let pages = Pages::new(8);
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
-    model.with(|state| state.disk.bad_block = Some((8 * 5 + 3, 0x281)));
+    model.with(|state| state.hooks.disk.bad_block = Some((8 * 5 + 3, 0x281)));
     let mut medium = controller.medium(1).unwrap();
     let error = MediumError::Device {
         direction: Direction::Read,
@@ -160,16 +164,16 @@ fn a_failed_read_returns_when_the_device_has_let_go() {
     for seed in 1..20 {
         let model = simple(64);
         model.with(|state| {
-            state.disk.exponent = 1;
-            state.disk.bad_block = Some((0, 0x281));
-            state.random = seed;
+            state.hooks.disk.exponent = 1;
+            state.hooks.disk.bad_block = Some((0, 0x281));
+            state.hooks.random = seed;
         });
         let mut memory = queue_memory();
         let mut controller = start(&model, &mut memory).unwrap();
         let mut medium = controller.medium(1).unwrap();
         let mut into = vec![Page::ZERO; 64];
         assert!(medium.read(0, &mut into).is_err());
-        assert!(model.with(|state| state.is_idle()));
+        assert!(model.with(|state| state.core.pending.is_empty()));
     }
 }
 
@@ -211,10 +215,10 @@ fn each_long_wait_is_told_once() {
         (Fault::Slow(2_500), vec![(Wait::Admin(6), 60_000)]),
     ] {
         let model = simple(64);
-        model.with(|state| state.fault = fault);
+        model.with(|state| state.hooks.fault = fault);
         let mut memory = queue_memory();
         _ = start(&model, &mut memory);
-        let all = model.with(|state| state.told.clone());
+        let all = model.with(|state| state.hooks.told.clone());
         assert_eq!(&all[..told.len()], words(&told), "{fault:?}");
         // Only the slow one goes on to further commands.
         assert!(
@@ -226,14 +230,14 @@ fn each_long_wait_is_told_once() {
         let model = simple(64);
         let mut memory = queue_memory();
         let mut controller = start(&model, &mut memory).unwrap();
-        model.with(|state| state.fault = Fault::Stall(0));
+        model.with(|state| state.hooks.fault = Fault::Stall(0));
         let mut medium = controller.medium(1).unwrap();
         let (outcome, limit) = match flushes {
             false => (medium.read(0, &mut [Page::ZERO]), TRANSFER_TIMEOUT_MS),
             true => (medium.flush(), FLUSH_TIMEOUT_MS),
         };
         assert!(outcome.is_err());
-        let told = model.with(|state| state.told.clone());
+        let told = model.with(|state| state.hooks.told.clone());
         assert_eq!(told, words(&[(Wait::Transfer, u64::from(limit))]));
     }
 }
@@ -244,7 +248,7 @@ fn waiting_calls_end_when_the_device_stalls() {
         let model = simple(64);
         let mut memory = queue_memory();
         let mut controller = start(&model, &mut memory).unwrap();
-        model.with(|state| state.fault = Fault::Stall(0));
+        model.with(|state| state.hooks.fault = Fault::Stall(0));
         let mut medium = controller.medium(1).unwrap();
         let mut pages = vec![Page::ZERO; 64];
         let (outcome, limit) = match kind {
@@ -254,7 +258,7 @@ fn waiting_calls_end_when_the_device_stalls() {
         };
         assert_eq!(outcome, Err(MediumError::TimedOut(limit)));
         // The pages are the caller's again, so the device must have stopped.
-        assert_eq!(model.with(|state| state.status & 1), 0);
+        assert_eq!(model.with(|state| state.core.status & 1), 0);
         assert_eq!(medium.write(0, &pages), Err(MediumError::Stopped));
     }
 }
@@ -264,12 +268,12 @@ fn a_flush_may_be_slow_and_may_fail() {
     let model = simple(8);
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
-    model.with(|state| state.fault = Fault::Slow(50_000));
+    model.with(|state| state.hooks.fault = Fault::Slow(50_000));
     let mut medium = controller.medium(1).unwrap();
     medium.flush().unwrap();
     model.with(|state| {
-        state.fault = Fault::None;
-        state.disk.flush_status = 0x286;
+        state.hooks.fault = Fault::None;
+        state.hooks.disk.flush_status = 0x286;
     });
     assert_eq!(medium.flush(), Err(MediumError::Flush(0x286)));
     assert_eq!(medium.start_flush(1), Ok(true));
@@ -285,20 +289,20 @@ fn a_flush_may_be_slow_and_may_fail() {
 #[test]
 fn without_a_cache_nothing_is_flushed() {
     let model = simple(8);
-    model.with(|state| state.disk.has_cache = false);
+    model.with(|state| state.hooks.disk.has_cache = false);
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
     let mut medium = controller.medium(1).unwrap();
     medium.flush().unwrap();
     assert_eq!(medium.start_flush(1), Ok(false));
-    assert_eq!(model.with(|state| state.disk.flushed.len()), 0);
+    assert_eq!(model.with(|state| state.hooks.disk.flushed.len()), 0);
 }
 
 #[test]
 fn small_transfers_are_many_and_large_ones_few() {
     for (exponent, depth) in [(0, 8), (3, 32), (5, 32), (7, 32), (8, 16), (9, 8)] {
         let model = simple(8);
-        model.with(|state| state.disk.exponent = exponent);
+        model.with(|state| state.hooks.disk.exponent = exponent);
         let mut memory = queue_memory();
         let mut controller = start(&model, &mut memory).unwrap();
         assert_eq!(controller.medium(1).unwrap().depth(), depth, "2^{exponent}");
@@ -308,7 +312,7 @@ fn small_transfers_are_many_and_large_ones_few() {
 #[test]
 fn callers_faults_are_refused() {
     let model = simple(600);
-    model.with(|state| state.disk.exponent = 0);
+    model.with(|state| state.hooks.disk.exponent = 0);
     let pages = Pages::new(513);
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();

@@ -1,9 +1,9 @@
 //! Taking a controller over and giving it back.
 
-use super::disk::{Disk, Space};
-use super::model::{Fault, Model};
+use super::model::{Fault, with_disk};
 use super::{queue_memory, simple, start};
 use crate::Medium;
+use crate::nvme::fake::{Disk, Space};
 use crate::nvme::{ADMIN_TIMEOUT_MS, Namespace, NvmeError, QueueMemory, Stop};
 
 #[test]
@@ -22,7 +22,7 @@ fn lists_namespaces_and_refuses_strange_formats() {
         with_metadata,
         Space::new(7, 13, 8),
     ];
-    let model = Model::new(Disk::new(spaces));
+    let model = with_disk(Disk::new(spaces));
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
 
@@ -55,27 +55,27 @@ fn a_namespace_of_another_command_set_is_unusable() {
     const ZONED: u8 = 2;
     let mut zoned = Space::new(1, 9, 8);
     zoned.command_set = ZONED;
-    let model = Model::new(Disk::new(vec![zoned, Space::new(2, 9, 8)]));
+    let model = with_disk(Disk::new(vec![zoned, Space::new(2, 9, 8)]));
     let mut memory = queue_memory();
-    model.with(|state| state.registers.capabilities |= SETS);
+    model.with(|state| state.core.registers.capabilities |= SETS);
     let mut controller = start(&model, &mut memory).unwrap();
     assert_eq!(controller.medium(1).err(), Some(NvmeError::Format(1)));
     assert_eq!(controller.medium(2).unwrap().capacity(), 8 * 4096);
     drop(controller);
     // Without the descriptors a namespace counts as NVM's.
-    model.with(|state| state.registers.version = 0x0001_0200);
+    model.with(|state| state.core.registers.version = 0x0001_0200);
     let mut controller = start(&model, &mut memory).unwrap();
     assert!(controller.medium(1).is_ok());
     drop(controller);
-    model.with(|state| state.registers.capabilities &= !SETS);
+    model.with(|state| state.core.registers.capabilities &= !SETS);
     let mut controller = start(&model, &mut memory).unwrap();
     assert!(controller.medium(1).is_ok());
 }
 
 #[test]
 fn lists_namespaces_of_a_version_without_a_list() {
-    let model = Model::new(Disk::new(vec![Space::new(1, 9, 8), Space::new(3, 9, 8)]));
-    model.with(|state| state.registers.version = 0x0001_0000);
+    let model = with_disk(Disk::new(vec![Space::new(1, 9, 8), Space::new(3, 9, 8)]));
+    model.with(|state| state.core.registers.version = 0x0001_0000);
     let mut memory = queue_memory();
     let controller = start(&model, &mut memory).unwrap();
     let blocks: Vec<u64> = controller
@@ -94,7 +94,7 @@ fn lists_namespaces_of_a_version_without_a_list() {
 fn says_when_there_are_more_namespaces_than_it_lists() {
     let spaces = |count| (1..=count).map(|id| Space::new(id, 9, 1)).collect();
     for (count, more) in [(64, false), (65, true), (70, true)] {
-        let model = Model::new(Disk::new(spaces(count)));
+        let model = with_disk(Disk::new(spaces(count)));
         let mut memory = queue_memory();
         let controller = start(&model, &mut memory).unwrap();
         assert_eq!(controller.namespaces().len(), 64);
@@ -106,7 +106,7 @@ fn says_when_there_are_more_namespaces_than_it_lists() {
 fn refuses_a_list_of_namespaces_that_goes_back() {
     for listed in [vec![2, 1], vec![1, 1]] {
         let model = simple(8);
-        model.with(|state| state.disk.listed = Some(listed));
+        model.with(|state| state.hooks.disk.listed = Some(listed));
         assert_eq!(
             start(&model, &mut queue_memory()).err(),
             Some(NvmeError::Protocol)
@@ -133,16 +133,16 @@ fn gives_a_controller_back_as_it_found_it() {
         for how in [Stop::Handover, Stop::PowerOff] {
             let model = simple(8);
             model.with(|state| {
-                state.registers.configuration = configuration;
-                state.status = status;
-                state.registers.admin = ADMIN;
-                state.registers.masked = 0xf0;
+                state.core.registers.configuration = configuration;
+                state.core.status = status;
+                state.core.registers.admin = ADMIN;
+                state.core.registers.masked = 0xf0;
             });
             let mut memory = queue_memory();
             start(&model, &mut memory).unwrap().stop(how).unwrap();
             let registers = model.registers();
             assert_eq!(registers, (left, ADMIN, 0xf0));
-            assert_eq!(model.with(|state| state.status & 1), 0);
+            assert_eq!(model.with(|state| state.core.status & 1), 0);
         }
     }
 }
@@ -151,8 +151,8 @@ fn gives_a_controller_back_as_it_found_it() {
 fn lets_a_shutdown_end_before_it_starts_anew() {
     let model = simple(8);
     model.with(|state| {
-        (state.registers.configuration, state.status) = (0x0046_4001, 0b0101);
-        state.shut_down_at = 3_000;
+        (state.core.registers.configuration, state.core.status) = (0x0046_4001, 0b0101);
+        state.hooks.shut_down_at = 3_000;
     });
     let mut memory = queue_memory();
     start(&model, &mut memory)
@@ -168,7 +168,7 @@ fn a_dropped_controller_is_stopped() {
     let mut memory = queue_memory();
     drop(start(&model, &mut memory).unwrap());
     assert_eq!(model.registers(), (0, [0; 5], 0));
-    assert_eq!(model.with(|state| state.status), 0);
+    assert_eq!(model.with(|state| state.core.status), 0);
 }
 
 #[test]
@@ -180,7 +180,10 @@ fn a_controller_starts_again_and_again() {
         controller.medium(1).unwrap().flush().unwrap();
         controller.stop(Stop::Handover).unwrap();
     }
-    assert_eq!(model.with(|state| state.disk.flushed.clone()), [1, 1, 1]);
+    assert_eq!(
+        model.with(|state| state.hooks.disk.flushed.clone()),
+        [1, 1, 1]
+    );
 }
 
 #[test]
@@ -188,8 +191,8 @@ fn waits_as_long_for_a_shutdown_as_the_device_asks() {
     for (asked, limit) in [(0, 5_000), (20_000_000, 20_000), (u32::MAX, 60_000)] {
         let model = simple(8);
         model.with(|state| {
-            state.fault = Fault::NeverShutsDown;
-            state.disk.shutdown = asked;
+            state.hooks.fault = Fault::NeverShutsDown;
+            state.hooks.disk.shutdown = asked;
         });
         let mut memory = queue_memory();
         let controller = start(&model, &mut memory).unwrap();
@@ -210,7 +213,9 @@ fn refuses_what_it_cannot_drive() {
     ];
     for (capabilities, length, what) in cases {
         let model = simple(8);
-        model.with(|state| (state.registers.capabilities, state.length) = (capabilities, length));
+        model.with(|state| {
+            (state.core.registers.capabilities, state.core.length) = (capabilities, length)
+        });
         assert_eq!(
             start(&model, &mut queue_memory()).err(),
             Some(NvmeError::Unsupported(what))
@@ -227,8 +232,8 @@ fn refuses_registers_that_end_before_the_doorbells() {
     ] {
         let model = simple(8);
         model.with(|state| {
-            state.registers.capabilities |= stride << 32;
-            state.length = length;
+            state.core.registers.capabilities |= stride << 32;
+            state.core.length = length;
         });
         let error = NvmeError::Registers {
             needed,
@@ -259,14 +264,17 @@ fn every_start_that_fails_says_why_and_ends() {
     ];
     for (fault, error) in cases {
         let model = simple(8);
-        model.with(|state| state.fault = fault);
+        model.with(|state| {
+            state.hooks.fault = fault;
+            state.core.is_absent = fault == Fault::Absent;
+        });
         assert_eq!(
             start(&model, &mut queue_memory()).err(),
             Some(error),
             "{fault:?}"
         );
         assert_eq!(model.registers(), (0, [0; 5], 0), "{fault:?} leaves traces");
-        assert!(!model.with(|state| state.is_cut));
+        assert!(!model.with(|state| state.core.is_cut));
     }
 }
 
@@ -274,12 +282,12 @@ fn every_start_that_fails_says_why_and_ends() {
 fn cuts_off_a_controller_that_does_not_stop() {
     let model = simple(8);
     model.with(|state| {
-        state.fault = Fault::NeverStops;
-        (state.registers.configuration, state.status) = (0x0046_0001, 1);
+        state.hooks.fault = Fault::NeverStops;
+        (state.core.registers.configuration, state.core.status) = (0x0046_0001, 1);
     });
     assert_eq!(
         start(&model, &mut queue_memory()).err(),
         Some(NvmeError::WillNotStop(7_500))
     );
-    assert!(model.with(|state| state.is_cut));
+    assert!(model.with(|state| state.core.is_cut));
 }

@@ -1,7 +1,6 @@
 //! The driver against a modelled controller.
 #![allow(clippy::cast_possible_truncation, reason = "numbers here are small")]
 
-mod disk;
 mod failures;
 mod lifecycle;
 mod memory;
@@ -10,8 +9,8 @@ mod region;
 mod shared_namespaces;
 mod transfers;
 
-use self::disk::{Disk, Space};
-use self::model::Model;
+use self::model::{Model, with_disk};
+use super::fake::{Disk, Space};
 use super::{Controller, NvmeError, QueueMemory};
 use crate::contract::Pages;
 
@@ -21,7 +20,7 @@ fn queue_memory() -> Box<QueueMemory> {
 
 /// A controller with one namespace, number 1, of `pages` pages.
 fn simple(pages: usize) -> Model {
-    Model::new(Disk::new(vec![Space::new(1, 9, pages)]))
+    with_disk(Disk::new(vec![Space::new(1, 9, pages)]))
 }
 
 fn start<'a>(

@@ -1,8 +1,8 @@
 //! One namespace behind two controllers, and two that merely look alike.
 
-use super::disk::{Disk, Space};
-use super::model::{Fault, Model};
+use super::model::{Fault, with_disk};
 use super::{queue_memory, start};
+use crate::nvme::fake::{Disk, Space};
 use crate::nvme::{Identifiers, NvmeError, SharedNamespace};
 
 const NAME: &str = "nqn.2014-08.org.nvmexpress:two-ports";
@@ -20,8 +20,8 @@ fn said_by(
     let mut version = 0x0001_0400;
     change(&mut disk, &mut space, &mut version);
     disk.namespaces.push(space);
-    let model = Model::new(disk);
-    model.with(|state| state.registers.version = version);
+    let model = with_disk(disk);
+    model.with(|state| state.core.registers.version = version);
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
     controller.shared_namespace(1).unwrap()
@@ -136,7 +136,7 @@ fn a_controller_before_version_1_3_has_no_uuid() {
 
 #[test]
 fn a_stopped_controller_is_not_asked() {
-    let model = Model::new(Disk::new(vec![Space::new(1, 9, 8)]));
+    let model = with_disk(Disk::new(vec![Space::new(1, 9, 8)]));
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
     assert_eq!(controller.shared_namespace(1), Ok(None));
@@ -144,7 +144,7 @@ fn a_stopped_controller_is_not_asked() {
         controller.shared_namespace(2),
         Err(NvmeError::NoNamespace(2))
     );
-    model.with(|state| state.fault = Fault::Stall(0));
+    model.with(|state| state.hooks.fault = Fault::Stall(0));
     let mut page = [poorwill_memory::Page::ZERO];
     crate::Medium::read(&mut controller.medium(1).unwrap(), 0, &mut page).unwrap_err();
     assert_eq!(controller.shared_namespace(1), Err(NvmeError::Stopped));

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::disk::{Disk, Space};
-use super::model::Model;
+use super::model::{Model, with_disk};
 use super::{Pages, queue_memory, simple, start};
 use crate::contract::{self, MEDIUM_PAGES, operations};
+use crate::nvme::fake::{Disk, Space};
 use crate::{Direction, Medium};
 
 fn model(block_shift: u32, exponent: u8, queue: u64, stride: u64, seed: u64) -> Model {
@@ -13,11 +13,11 @@ fn model(block_shift: u32, exponent: u8, queue: u64, stride: u64, seed: u64) -> 
     other.bytes.fill(0xa5);
     let mut disk = Disk::new(vec![other, Space::new(2, block_shift, MEDIUM_PAGES)]);
     disk.exponent = exponent;
-    let model = Model::new(disk);
+    let model = with_disk(disk);
     model.with(|state| {
-        state.registers.capabilities =
-            state.registers.capabilities & !0xffff | queue | stride << 32;
-        state.random = seed;
+        state.core.registers.capabilities =
+            state.core.registers.capabilities & !0xffff | queue | stride << 32;
+        state.hooks.random = seed;
     });
     model
 }
@@ -38,13 +38,13 @@ proptest! {
         seed in 1u64..,
     ) {
         let model = model(block_shift, exponent, queue, stride, seed);
-        model.with(|state| state.disk.sgl_support = sgl_support);
+        model.with(|state| state.hooks.disk.sgl_support = sgl_support);
         let mut memory = queue_memory();
         let mut controller = start(&model, &mut memory).unwrap();
         let expected = contract::run(controller.medium(2).unwrap(), block_shift, operations);
         model.with(|state| {
-            assert!(state.disk.namespaces[1].bytes == expected);
-            assert!(state.disk.namespaces[0].bytes.iter().all(|&byte| byte == 0xa5));
+            assert!(state.hooks.disk.namespaces[1].bytes == expected);
+            assert!(state.hooks.disk.namespaces[0].bytes.iter().all(|&byte| byte == 0xa5));
         });
     }
 }
@@ -54,7 +54,7 @@ proptest! {
 fn long_runs_are_told_as_such() {
     let descriptors = |places: &[usize]| {
         let model = simple(256);
-        model.with(|state| state.disk.exponent = 0);
+        model.with(|state| state.hooks.disk.exponent = 0);
         let pages = Pages::new(512);
         let mut memory = queue_memory();
         let mut controller = start(&model, &mut memory).unwrap();
@@ -66,10 +66,14 @@ fn long_runs_are_told_as_such() {
         medium.start(Direction::Write, 0, &chosen, 0).unwrap();
         while medium.poll().unwrap().is_none() {}
         model.with(|state| {
-            for (written, &place) in state.disk.namespaces[0].bytes.chunks(4096).zip(places) {
+            for (written, &place) in state.hooks.disk.namespaces[0]
+                .bytes
+                .chunks(4096)
+                .zip(places)
+            {
                 assert!(written == pages.bytes(place), "page {place}");
             }
-            state.disk.descriptors.clone()
+            state.hooks.disk.descriptors.clone()
         })
     };
     let every = |step: usize, count: usize| (0..count).map(|page| page * step).collect::<Vec<_>>();
@@ -105,7 +109,7 @@ fn registers_are_written_seldom() {
             while medium.poll().unwrap().is_none() {}
         }
     }
-    let [tail, head] = model.with(|state| state.doorbells);
+    let [tail, head] = model.with(|state| state.hooks.doorbells);
     assert_eq!((commands, tail), (256, 256));
     assert!(head <= 8, "{head} writes of the head doorbell");
 }

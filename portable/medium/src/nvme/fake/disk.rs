@@ -1,54 +1,61 @@
-//! What lies behind a modelled controller: namespaces and their commands.
+use std::vec;
+use std::vec::Vec;
 
 use poorwill_memory::PAGE_BYTES;
 
-use super::memory::{load, store};
+use super::memory::{DeviceMemory, load_bytes, store_bytes};
+use super::queue::Command;
 use crate::nvme::Identifiers;
 
 /// The outcome of a command: an error is a status code.
-pub(super) type Outcome = Result<(), u16>;
+pub type Outcome = Result<(), u16>;
 
+/// The namespaces of a controller, and what it says of itself.
 #[derive(Clone, Debug)]
-pub(super) struct Disk {
-    pub(super) namespaces: Vec<Space>,
+pub struct Disk {
+    pub namespaces: Vec<Space>,
     /// The most that a transfer may move: 2^n pages, or any for 0.
-    pub(super) exponent: u8,
-    pub(super) has_cache: bool,
+    pub exponent: u8,
+    /// It has a volatile write cache.
+    pub has_cache: bool,
     /// What it says of SGLs (SGLS, bits 1:0).
-    pub(super) sgl_support: u8,
+    pub sgl_support: u8,
     /// How many SGL descriptors of data each transfer had; 0 with PRPs.
-    pub(super) descriptors: Vec<usize>,
+    pub descriptors: Vec<usize>,
     /// Namespace numbers listed as active, where they are not the true ones.
-    pub(super) listed: Option<Vec<u32>>,
+    pub listed: Option<Vec<u32>>,
     /// How long a shutdown takes, in microseconds.
-    pub(super) shutdown: u32,
+    pub shutdown: u32,
     /// A block that cannot be read or written, and the status it gives.
-    pub(super) bad_block: Option<(u64, u16)>,
-    pub(super) flush_status: u16,
+    pub bad_block: Option<(u64, u16)>,
+    /// The status of each flush.
+    pub flush_status: u16,
     /// Namespaces flushed so far.
-    pub(super) flushed: Vec<u32>,
+    pub flushed: Vec<u32>,
     /// The name of its subsystem, and the controller's number there.
-    pub(super) subsystem: (&'static str, u16),
+    pub subsystem: (&'static str, u16),
 }
 
 /// A namespace.
 #[derive(Clone, Debug)]
-pub(super) struct Space {
-    pub(super) id: u32,
-    pub(super) block_shift: u32,
-    pub(super) metadata: u16,
-    pub(super) bytes: Vec<u8>,
+pub struct Space {
+    pub id: u32,
+    /// Bytes of a block as a power of two.
+    pub block_shift: u32,
+    pub metadata: u16,
+    pub bytes: Vec<u8>,
     /// Several controllers may reach it (NMIC, bit 0).
-    pub(super) is_shared: bool,
-    pub(super) identifiers: Identifiers,
+    pub is_shared: bool,
+    pub identifiers: Identifiers,
     /// Identify Namespace has them, and not their list alone.
-    pub(super) describes_identifiers: bool,
+    pub describes_identifiers: bool,
     /// Its command set.
-    pub(super) command_set: u8,
+    pub command_set: u8,
 }
 
 impl Disk {
-    pub(super) fn new(namespaces: Vec<Space>) -> Self {
+    /// An honest controller's.
+    pub fn new(namespaces: Vec<Space>) -> Self {
         Disk {
             namespaces,
             exponent: 7,
@@ -64,7 +71,12 @@ impl Disk {
         }
     }
 
-    pub(super) fn identify(&self, data: u64, what: u8, id: u32) -> Outcome {
+    /// The answer to Identify.
+    ///
+    /// # Errors
+    ///
+    /// The status.
+    pub fn identify(&self, what: u8, id: u32) -> Result<Vec<u8>, u16> {
         let mut answer = vec![0u8; 4096];
         match what {
             0 => self.find(id)?.describe(&mut answer),
@@ -94,58 +106,55 @@ impl Disk {
             3 => self.find(id)?.list_identifiers(&mut answer),
             _ => return Err(0x002),
         }
-        store_bytes(data, &answer);
-        Ok(())
+        Ok(answer)
     }
 
-    pub(super) fn execute(&mut self, opcode: u8, entry: &[u64; 8]) -> Outcome {
-        let id = (entry[0] >> 32) as u32;
+    /// Executes an I/O command.
+    ///
+    /// # Errors
+    ///
+    /// The status.
+    ///
+    /// # Panics
+    ///
+    /// When the driver must not give such a command.
+    pub fn execute(&mut self, memory: &impl DeviceMemory, command: &Command) -> Outcome {
+        let (id, opcode) = ((command[0] >> 32) as u32, command[0] as u8);
         if opcode == 0 {
             self.flushed.push(id);
-            return if self.flush_status == 0 {
-                Ok(())
-            } else {
-                Err(self.flush_status)
+            return match self.flush_status {
+                0 => Ok(()),
+                status => Err(status),
             };
         }
-        let (block, blocks) = (entry[5], (entry[6] & 0xffff) + 1);
+        let (block, blocks) = (command[5], (command[6] & 0xffff) + 1);
         if let Some((bad, status)) = self.bad_block
             && (block..block + blocks).contains(&bad)
         {
             return Err(status);
         }
-        let most = if self.exponent == 0 {
-            u64::MAX
-        } else {
-            1 << self.exponent
-        };
-        let space = self.find(id)?;
-        let shift = space.block_shift;
+        let shift = self.find(id)?.block_shift;
         let (start, length) = (block << shift, blocks << shift);
-        if length > most.saturating_mul(PAGE_BYTES) {
+        let pages = length / PAGE_BYTES;
+        if self.exponent > 0 && pages > 1 << self.exponent {
             return Err(0x002);
         }
-        let (places, descriptors) = match entry[0] >> 14 & 0b11 {
-            0 => (pages(entry[3], entry[4], length), 0),
-            1 => scattered(entry[3], entry[4], length),
-            kind => panic!("the data pointer is of kind {kind}"),
-        };
-        assert!(
-            descriptors == 0 || matches!(self.sgl_support, 1 | 2),
-            "SGLs are not understood"
-        );
+        assert_eq!(length % PAGE_BYTES, 0, "transfers are of whole pages here");
+        let (places, descriptors) = places(memory, command, pages);
+        assert_eq!(places.len() as u64, pages);
+        match descriptors {
+            0 => assert!(pages > 1 || command[4] == 0, "PRP entry 2 is reserved"),
+            _ => assert!(matches!(self.sgl_support, 1 | 2), "SGLs are not understood"),
+        }
         self.descriptors.push(descriptors);
-        let space = self
-            .namespaces
-            .iter_mut()
-            .find(|space| space.id == id)
-            .ok_or(0x00bu16)?;
+        let mut spaces = self.namespaces.iter_mut();
+        let space = spaces.find(|space| space.id == id).ok_or(0x00bu16)?;
         let range = start as usize..(start + length) as usize;
         let bytes = space.bytes.get_mut(range).ok_or(0x080u16)?;
         for (place, bytes) in places.into_iter().zip(bytes.chunks_mut(4096)) {
             match opcode {
-                1 => load_bytes(place, bytes),
-                2 => store_bytes(place, bytes),
+                1 => load_bytes(memory, place, bytes),
+                2 => store_bytes(memory, place, bytes),
                 _ => return Err(0x001),
             }
         }
@@ -161,7 +170,7 @@ impl Disk {
 }
 
 impl Space {
-    pub(super) fn new(id: u32, block_shift: u32, pages: usize) -> Self {
+    pub fn new(id: u32, block_shift: u32, pages: usize) -> Self {
         Space {
             id,
             block_shift,
@@ -204,56 +213,54 @@ impl Space {
     }
 }
 
-/// The pages that PRP entries describe; each must be a whole page.
-fn pages(first: u64, second: u64, length: u64) -> Vec<u64> {
-    assert_eq!(length % PAGE_BYTES, 0, "transfers are of whole pages here");
-    let mut pages = vec![first];
-    match length / PAGE_BYTES {
-        1 => assert_eq!(second, 0, "PRP entry 2 is reserved"),
-        2 => pages.push(second),
-        count => {
-            assert_eq!(second % PAGE_BYTES, 0);
-            assert!(count <= 513, "the list is longer than a page");
-            pages.extend((0..count - 1).map(|index| load(second + 8 * index)));
-        }
+/// The pages that the data pointer of a read or a write names, and how many SGL descriptors of data
+/// there are. PRP entries name `pages` of them.
+///
+/// # Panics
+///
+/// When they are no whole pages.
+pub fn places(memory: &impl DeviceMemory, command: &Command, pages: u64) -> (Vec<u64>, usize) {
+    let (places, descriptors) = match command[0] >> 14 & 0b11 {
+        0 => (entries(memory, command, pages), 0),
+        1 => scattered(memory, command),
+        kind => panic!("the data pointer is of kind {kind}"),
+    };
+    for place in &places {
+        assert!(
+            *place != 0 && place % PAGE_BYTES == 0,
+            "no page: {place:#x}"
+        );
     }
-    assert!(
-        pages
-            .iter()
-            .all(|page| *page != 0 && page % PAGE_BYTES == 0)
-    );
-    pages
+    (places, descriptors)
 }
 
-/// The pages that an SGL descriptor describes, and by how many of data blocks.
-fn scattered(address: u64, rest: u64, length: u64) -> (Vec<u64>, usize) {
-    let bytes = rest & 0xffff_ffff;
-    let blocks: Vec<(u64, u64)> = match rest >> 32 {
+fn entries(memory: &impl DeviceMemory, command: &Command, pages: u64) -> Vec<u64> {
+    let [first, second] = [command[3], command[4]];
+    let is_list = pages > 2;
+    let is_page = second.is_multiple_of(PAGE_BYTES) && pages <= 513;
+    assert!(!is_list || is_page, "the list is not in a page");
+    let other = |page| match page {
+        0 => first,
+        _ if is_list => memory.load(second + 8 * (page - 1)),
+        _ => second,
+    };
+    (0..pages).map(other).collect()
+}
+
+fn scattered(memory: &impl DeviceMemory, command: &Command) -> (Vec<u64>, usize) {
+    let (address, bytes) = (command[3], command[4] & 0xffff_ffff);
+    let blocks: Vec<(u64, u64)> = match command[4] >> 32 {
         0 => vec![(address, bytes)],
         0x3000_0000 => {
             assert!(bytes <= PAGE_BYTES && bytes.is_multiple_of(16));
-            let places = (address..address + bytes).step_by(16);
-            places.map(|at| (load(at), load(at + 8))).collect()
+            let block = |at| (memory.load(at), memory.load(at + 8));
+            (address..address + bytes).step_by(16).map(block).collect()
         }
         kind => panic!("a descriptor of kind {kind:#x}"),
     };
     let pages = |(at, bytes): &(u64, u64)| {
-        assert!(*at != 0 && (at | bytes) % PAGE_BYTES == 0 && *bytes > 0);
+        assert!(bytes.is_multiple_of(PAGE_BYTES) && *bytes > 0);
         (*at..at + bytes).step_by(PAGE_BYTES as usize)
     };
-    let pages: Vec<u64> = blocks.iter().flat_map(pages).collect();
-    assert_eq!(pages.len() as u64 * PAGE_BYTES, length);
-    (pages, blocks.len())
-}
-
-fn load_bytes(address: u64, into: &mut [u8]) {
-    for (address, bytes) in (address..).step_by(8).zip(into.chunks_mut(8)) {
-        bytes.copy_from_slice(&load(address).to_le_bytes());
-    }
-}
-
-fn store_bytes(address: u64, from: &[u8]) {
-    for (address, bytes) in (address..).step_by(8).zip(from.chunks(8)) {
-        store(address, u64::from_le_bytes(bytes.try_into().unwrap()));
-    }
+    (blocks.iter().flat_map(pages).collect(), blocks.len())
 }
