@@ -7,10 +7,12 @@ use poorwill_machine::paths::Kernel;
 use serde::Deserialize;
 
 mod domains;
+mod fault;
 mod power_on;
 
 pub(crate) use domains::{Bus, Critical, Domain, Linux, Load, Role};
-pub(crate) use power_on::{Deed, End, Event, Frames, PowerOn, WrittenBackBy};
+pub(crate) use fault::{Fault, Operation, Place};
+pub(crate) use power_on::{Deed, End, Event, Frames, Guest, PowerOn, WrittenBackBy};
 
 /// The plan.
 #[derive(Clone, Debug, Deserialize)]
@@ -235,29 +237,6 @@ fn default_timeout() -> u64 {
     300
 }
 
-/// A guest.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Guest {
-    /// The test kernel (`tests/kernel`).
-    Kernel,
-    /// Debian with the cycle test as its init.
-    Linux,
-    /// Debian with the snapshot test as its init.
-    LinuxSnapshot,
-    /// Debian with an init that works on its disk and its network
-    /// (`guest/overlay/usr/local/lib/poorwill/work`).
-    LinuxWork,
-    /// A Linux without a root file system, which tests itself (`guest/tiny/init`).
-    LinuxTiny,
-    /// U-Boot.
-    UBoot,
-    /// The critical guest, with its devices.
-    Critical,
-    /// None: the firmware has no next stage.
-    Nothing,
-}
-
 /// A step of a trial.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
@@ -377,27 +356,6 @@ pub struct Sleeping {
     pub snapshot_key_ms: Option<u32>,
 }
 
-/// A place in the sleep area. Before the first sleep there are only the record and the header of
-/// the first slot.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Place {
-    /// The record of the slot with the image.
-    Record,
-    /// The image's header.
-    Header,
-    /// The image's machine state.
-    State,
-    /// The image's map of pages.
-    Map,
-    /// The image's digests.
-    Digests,
-    /// The middle of the image's page data.
-    Data,
-    /// The last page of the image's page data.
-    DataEnd,
-}
-
 /// Damage to the last disk, with the machine off.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
@@ -419,30 +377,6 @@ pub enum Damage {
     /// One bit of a place is inverted.
     #[serde(untagged)]
     Flip(Place),
-}
-
-/// An error that QEMU's blkdebug driver injects.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// The operation that fails.
-    pub on: Operation,
-    /// The place at which it fails. Unset: anywhere.
-    pub at: Option<Place>,
-    /// The occurrence that fails, counted from 1 since power-on. Unset: each one.
-    pub nth: Option<u32>,
-}
-
-/// An operation of a disk.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Operation {
-    /// A read.
-    Read,
-    /// A write.
-    Write,
-    /// A flush of the write cache.
-    Flush,
 }
 
 /// Reads `plan.toml`.

@@ -3,16 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
 
 /// The path of a module or an item in its crate. The crate itself has no segment.
 type Names = Vec<String>;
+
+/// The name of a module's own file among the names of its children.
+const OWN_FILE: &str = "mod.rs";
+
+/// A declaration of a module, or a re-export.
+static JOINT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"mod \w+;|pub(\([a-z]+\))? use [^;]*;").expect("a pattern"));
 
 /// The modules of a crate that have files of their own.
 pub(super) struct Modules {
     /// For each path, the file's text without comments and unit tests.
     texts: BTreeMap<Names, String>,
-    /// For each name that a `use` introduces into a module, the path that it stands for.
-    known: BTreeMap<(Names, String), Names>,
+    /// For each name that a `use` introduces into a module, the path that it stands for. `None`: one
+    /// of another crate.
+    known: BTreeMap<(Names, String), Option<Names>>,
 }
 
 impl Modules {
@@ -43,32 +54,49 @@ impl Modules {
         Modules { texts, known }
     }
 
-    /// For each module, the pairs of its child modules in which the first names the second ("a/b
-    /// names c").
-    fn siblings(&self) -> BTreeMap<Names, BTreeSet<(String, String)>> {
+    /// For each module, the pairs of its parts in which the first names the second ("a/b names c").
+    /// The parts are its child modules and [`OWN_FILE`].
+    fn parts(&self) -> BTreeMap<Names, BTreeSet<(String, String)>> {
         let mut edges: BTreeMap<Names, BTreeSet<(String, String)>> = BTreeMap::new();
         for (module, text) in &self.texts {
-            for path in mentions(text) {
-                let target = self.module_of(absolute(module, &path, &self.texts));
-                let common = module
-                    .iter()
-                    .zip(&target)
+            let paths = mentions(text).into_iter();
+            let mut targets: BTreeSet<_> = paths
+                .filter_map(|path| self.module_of(absolute(module, &path, &self.texts)?))
+                .filter(|target| !target.starts_with(module))
+                .collect();
+            targets.extend(self.used_children(module, text));
+            for target in targets {
+                let common = (module.iter().zip(&target))
                     .take_while(|(a, b)| a == b)
                     .count();
-                if common < module.len() && common < target.len() {
-                    let edge = (module[common].clone(), target[common].clone());
-                    edges
-                        .entry(module[..common].to_vec())
-                        .or_default()
-                        .insert(edge);
-                }
+                let part = |path: &Names| path.get(common).cloned().unwrap_or(OWN_FILE.into());
+                let edge = (part(module), part(&target));
+                let place = module[..common].to_vec();
+                edges.entry(place).or_default().insert(edge);
             }
         }
         edges
     }
 
-    /// The module that contains an item, with re-exports resolved.
-    fn module_of(&self, mut path: Names) -> Names {
+    /// The modules below `module` that its own code uses. To declare or to re-export is no use.
+    fn used_children(&self, module: &Names, text: &str) -> Vec<Names> {
+        let own = JOINT.replace_all(text, "");
+        let used = words(&own).into_iter().filter_map(|path| {
+            let name = (module.clone(), path[0].clone());
+            let path = match self.known.get(&name) {
+                Some(to) => [to.as_ref()?.as_slice(), &path[1..]].concat(),
+                // One word may be a variable with a child's name.
+                None if path.len() == 1 => return None,
+                None => absolute(module, &path, &self.texts)?,
+            };
+            let target = self.module_of(path)?;
+            (target != *module && target.starts_with(module)).then_some(target)
+        });
+        used.collect()
+    }
+
+    /// The module that contains an item, with re-exports resolved. `None`: another crate has it.
+    fn module_of(&self, mut path: Names) -> Option<Names> {
         // A limit, since re-exports may form a circle.
         for _ in 0..8 {
             let depth = (0..=path.len())
@@ -77,44 +105,66 @@ impl Modules {
                 .unwrap_or(0);
             let module = path[..depth].to_vec();
             let Some(name) = path.get(depth).cloned() else {
-                return module;
+                return Some(module);
             };
             match self.known.get(&(module.clone(), name)) {
-                Some(to) if *to != path => {
+                Some(None) => return None,
+                Some(Some(to)) if *to != path => {
                     path = [to.as_slice(), &path[depth + 1..]].concat();
                 }
-                _ => return module,
+                _ => return Some(module),
             }
         }
-        path
+        Some(path)
     }
 
     /// Groups of modules that name each other in a circle, in the form "a, b in c".
     pub(super) fn circles(&self) -> Vec<String> {
-        let mut circles = Vec::new();
-        for (parent, edges) in self.siblings() {
-            let names: BTreeSet<_> = edges.iter().flat_map(|(a, b)| [a, b]).collect();
-            let mut told = BTreeSet::new();
-            for name in &names {
-                let from = reachable(&edges, name);
-                if !from.contains(*name) || told.contains(*name) {
-                    continue;
-                }
-                let together: Vec<_> = (from.iter())
-                    .filter(|other| reachable(&edges, other).contains(*name))
-                    .cloned()
-                    .collect();
-                told.extend(together.iter().cloned());
-                let place = if parent.is_empty() {
-                    "crate".into()
-                } else {
-                    parent.join("::")
-                };
-                circles.push(format!("{} in {place}", together.join(", ")));
-            }
+        let mut all = self.parts();
+        for edges in all.values_mut() {
+            edges.retain(|(from, to)| from != OWN_FILE && to != OWN_FILE);
         }
-        circles
+        let told = |(parent, edges): (Names, _)| {
+            let groups = groups(&edges).into_iter();
+            let told = groups.map(|group| format!("{} in {}", group.join(", "), name_of(&parent)));
+            told.collect::<Vec<_>>()
+        };
+        all.into_iter().flat_map(told).collect()
     }
+
+    /// Modules whose own file is in a circle with files of its folder, in the form "c (a, b)": it
+    /// uses the children, and they use its items.
+    pub(super) fn own_circles(&self) -> Vec<String> {
+        let told = |(parent, edges): (Names, _)| {
+            let own = |group: &Vec<String>| group.iter().any(|name| name == OWN_FILE);
+            let mut group = groups(&edges).into_iter().find(own)?;
+            group.retain(|name| name != OWN_FILE);
+            Some(format!("{} ({})", name_of(&parent), group.join(", ")))
+        };
+        self.parts().into_iter().filter_map(told).collect()
+    }
+}
+
+fn name_of(module: &Names) -> String {
+    match module.is_empty() {
+        true => "crate".into(),
+        false => module.join("::"),
+    }
+}
+
+/// Groups of names that reach each other.
+fn groups(edges: &BTreeSet<(String, String)>) -> Vec<Vec<String>> {
+    let names: BTreeSet<_> = edges.iter().map(|(from, _)| from).collect();
+    let mut groups: Vec<Vec<String>> = Vec::new();
+    for name in names {
+        let from = reachable(edges, name);
+        if from.contains(name) && !groups.iter().flatten().any(|other| other == name) {
+            let back = from.into_iter();
+            let back = back.filter(|other| reachable(edges, other).contains(name));
+            groups.push(back.collect());
+        }
+    }
+    groups
 }
 
 pub(super) fn reachable(edges: &BTreeSet<(String, String)>, start: &str) -> BTreeSet<String> {
@@ -154,14 +204,14 @@ fn collect(folder: &Path, module: &[String], texts: &mut BTreeMap<Names, String>
     }
 }
 
-/// A file's text without comments, and without the unit tests at its end.
+/// A comment, a string, or a quotation mark as a character.
+static NO_CODE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"(?s)//[^\n]*|'\\?"'|"(?:[^"\\]|\\.)*""#).expect("a pattern"));
+
+/// A file's text without comments and strings, and without the unit tests at its end.
 fn product_code(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
-    let lines = text[..end].lines();
-    lines
-        .map(|line| line.split("//").next().unwrap_or(""))
-        .collect::<Vec<_>>()
-        .join("\n")
+    NO_CODE.replace_all(&text[..end], "").into_owned()
 }
 
 /// All paths in `text` that begin in the crate.
@@ -175,6 +225,20 @@ fn mentions(text: &str) -> Vec<Names> {
             }
             found.extend(tree(&text[at..]).into_iter().map(|(path, _)| path));
         }
+    }
+    found
+}
+
+/// All paths in `text`, with their groups resolved.
+fn words(text: &str) -> Vec<Names> {
+    let mut found = Vec::new();
+    let mut before = ' ';
+    for (at, letter) in text.char_indices() {
+        let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+        if is_word(letter) && !is_word(before) && !":.'".contains(before) {
+            found.extend(tree(&text[at..]).into_iter().map(|(path, _)| path));
+        }
+        before = letter;
     }
     found
 }
@@ -248,8 +312,8 @@ fn branches(text: &str, above: &[String], found: &mut Vec<(Names, String)>) -> u
     at
 }
 
-/// Converts a path to one from the crate's root.
-fn absolute(module: &[String], path: &[String], texts: &BTreeMap<Names, String>) -> Names {
+/// Converts a path to one from the crate's root. `None`: it leads to another crate.
+fn absolute(module: &[String], path: &[String], texts: &BTreeMap<Names, String>) -> Option<Names> {
     let mut base = module.to_vec();
     let mut rest = path;
     while let Some((first, behind)) = rest.split_first() {
@@ -261,21 +325,20 @@ fn absolute(module: &[String], path: &[String], texts: &BTreeMap<Names, String>)
         }
         rest = behind;
     }
-    // The first segment of `use child::Item` may be a child of this module. Paths of other crates
-    // are not found.
+    // The first segment of `use child::Item` may be a child of this module.
     let relative = rest.len() == path.len();
     let child = || [module, &path[..1]].concat();
     if relative && !texts.contains_key(&child()) {
-        return Names::new();
+        return None;
     }
-    [base.as_slice(), rest].concat()
+    Some([base.as_slice(), rest].concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn circles(files: &[(&str, &str)]) -> Vec<String> {
+    fn modules(files: &[(&str, &str)]) -> Modules {
         let module = |path: &str| {
             path.split('/')
                 .filter(|name| !name.is_empty())
@@ -285,45 +348,72 @@ mod tests {
         let files = files
             .iter()
             .map(|(path, text)| (module(path), (*text).to_owned()));
-        Modules::of(files.collect()).circles()
+        Modules::of(files.collect())
     }
 
     #[test]
     fn modules_that_name_one_another_are_found() {
-        let found = circles(&[
+        let found = modules(&[
             ("", "mod a; mod b; mod c;"),
             ("a", "use crate::b::{self, B};"),
             ("b", "fn f() { super::c::g(); }"),
             ("c", "use crate::{x::Y, a as z};"),
         ]);
-        assert_eq!(found, ["a, b, c in crate"]);
+        assert_eq!(found.circles(), ["a, b, c in crate"]);
+        assert_eq!(found.own_circles(), [""; 0]);
     }
 
     #[test]
     fn a_re_export_hides_nobody() {
-        let found = circles(&[
+        let found = modules(&[
             ("", "mod a; mod b; pub use b::inner::Thing as Other;"),
             ("a", "use crate::Other; pub struct A;"),
             ("b", "pub mod inner;"),
             ("b/inner", "use crate::a::A; pub struct Thing;"),
         ]);
-        assert_eq!(found, ["a, b in crate"]);
+        assert_eq!(found.circles(), ["a, b in crate"]);
     }
 
     #[test]
-    fn a_module_and_its_own_children_are_no_circle() {
-        let found = circles(&[
+    fn a_module_that_only_joins_its_children_is_in_no_circle() {
+        let found = modules(&[
             ("", "mod a;"),
-            ("a", "mod one; mod two; use one::One; pub struct A;"),
+            (
+                "a",
+                "mod one; mod two; use core::fmt; pub(crate) use one::One; pub struct A;",
+            ),
             (
                 "a/one",
-                "use super::A; use super::two::Two; // super::two names super::one",
+                "use super::{A, fmt}; use super::two::Two; const S: &str = \"super::one\";",
             ),
             (
                 "a/two",
-                "pub struct Two;\n#[cfg(test)]\nmod tests {\n use super::super::one::One;\n}",
+                "pub struct Two; // super::one\n#[cfg(test)]\nmod tests {\n use super::super::one::One;\n}",
             ),
         ]);
-        assert_eq!(found, [""; 0]);
+        assert_eq!(found.circles(), [""; 0]);
+        assert_eq!(found.own_circles(), [""; 0]);
+    }
+
+    #[test]
+    fn a_module_that_uses_the_users_of_its_items_is_found() {
+        let uses = [
+            "use one::One;",
+            "pub use one::One; fn f() { One::new() }",
+            "fn f() { one::f(); }",
+            "fn f() { self::one::f(); }",
+            "use crate::a::one::{self, One};",
+        ];
+        for one in uses {
+            let text = format!("mod one; mod two; pub struct A; {one}");
+            let found = modules(&[
+                ("", "mod a;"),
+                ("a", &text),
+                ("a/one", "use super::two::Two;"),
+                ("a/two", "use crate::a::A;"),
+            ]);
+            assert_eq!(found.own_circles(), ["a (one, two)"], "{one}");
+            assert_eq!(found.circles(), [""; 0]);
+        }
     }
 }

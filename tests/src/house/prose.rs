@@ -9,39 +9,15 @@ use regex_lite::Regex;
 use super::root;
 use crate::prose::{self, Kind, Sentence};
 
-/// Words that hide the actor, the quantity or the noun, and the remedy for each.
-const BANNED: [(&str, &str); 14] = [
-    (
-        r"nobody|somebody|anybody|whoever|so-manieth",
-        "name the actor",
-    ),
-    (r"whatever", "name it"),
-    (r"so many|so much|as many|as much", "a number, or \"each\""),
-    (r"(is|are|was|were|be) none", "\"no\" and the noun"),
-    (
-        r"(comes?|came) of|becomes? of|become of",
-        "the noun: the result, the state",
-    ),
-    (
-        r"(told|tells?) of|what (is|was|are) told",
-        "the noun: the report, the status",
-    ),
-    (r"heed(s|ed)?|reckon(s|ed|ing)?", "handle; compute"),
+/// Words that hide the actor, the quantity or the time, and the remedy for each.
+const BANNED: [(&str, &str); 5] = [
+    ("nobody|somebody|anybody|whoever", "name the actor"),
+    ("whatever", "name it"),
+    ("so many|so much|as many|as much", "a number, or \"each\""),
+    ("(is|are|was|were|be) none", "\"no\" and the noun"),
     (
         r"behind (a|an|the|each|every|any|this|that|it|its|another) (\w+ )?(sleep|cut|wake|reset|power-on|power-off|persist|retain|start|save|load|boot|restore|snapshot|commit)s?",
         "\"after\" for time",
-    ),
-    (r"behind (Stop|Go|it all|which)", "\"after\" for time"),
-    (r"in the way of", "prevents"),
-    (r"(go|goes|going|gone|went) on with", "resume; continue"),
-    (r"(to be|is|was|be) had", "exists; is available"),
-    (
-        r"all the same|that is so|so it is",
-        "say it, or leave it out",
-    ),
-    (
-        r"there(in|of|by)|where(in|of|by)|hereby|lest|albeit",
-        "a plain word",
     ),
 ];
 
@@ -120,8 +96,7 @@ fn a_planted_fault_is_found() {
     );
     assert_eq!(found(Kind::Doc, "a.md", "| a | so many |\n|---|---|\n"), 1);
     assert_eq!(found(Kind::Doc, "a.md", "It starts, and nobody\nknows."), 1);
-    let source =
-        "/// What becomes of it.\nfn f() { say(\"as many as told of\") }\nmod tests {\n// nobody\n";
+    let source = "/// It runs, whatever comes, behind the next sleep.\nfn f() { say(\"as many as there are\") }\nmod tests {\n// nobody\n";
     assert_eq!(found(Kind::Comment, "a.rs", source), 3);
     let long = "word ".repeat(MOST_WORDS + 1);
     assert_eq!(found(Kind::Doc, "a.md", &long), 1);

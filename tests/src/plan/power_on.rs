@@ -2,8 +2,31 @@
 
 use serde::Deserialize;
 
-use super::{Fault, Guest};
+use super::fault::Fault;
 use crate::instant::Instant;
+
+/// A guest.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Guest {
+    /// The test kernel (`tests/kernel`).
+    Kernel,
+    /// Debian with the cycle test as its init.
+    Linux,
+    /// Debian with the snapshot test as its init.
+    LinuxSnapshot,
+    /// Debian with an init that works on its disk and its network
+    /// (`guest/overlay/usr/local/lib/poorwill/work`).
+    LinuxWork,
+    /// A Linux without a root file system, which tests itself (`guest/tiny/init`).
+    LinuxTiny,
+    /// U-Boot.
+    UBoot,
+    /// The critical guest, with its devices.
+    Critical,
+    /// None: the firmware has no next stage.
+    Nothing,
+}
 
 /// A power-on, or several equal ones.
 #[derive(Clone, Debug, Default, Deserialize)]
