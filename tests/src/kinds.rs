@@ -115,7 +115,7 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
         on.start_ratio, on.writes
     ));
     kinds.insert(format!(
-        "OpenSBI {}, poison {}",
+        "OpenSBI {:?}, poison {}",
         on.opensbi, trial.row.poison_free
     ));
     kinds

@@ -179,7 +179,7 @@ impl Setup {
             Domain::Critical(_) => self.critical.as_ref().err(),
             Domain::Linux(_) => self.linux.as_ref().err(),
         };
-        let needs_opensbi = |step: &Step| matches!(step, Step::PowerOn(on) if on.opensbi);
+        let needs_opensbi = |step: &Step| matches!(step, Step::PowerOn(on) if on.opensbi.is_some());
         let of_domains = [
             (self.linux.as_ref().err()).filter(|_| trial.row.page),
             (self.critical.as_ref().err()).filter(|_| trial.row.page),

@@ -109,9 +109,8 @@ pub struct PowerOn {
     #[serde(default = "once")]
     pub starts: usize,
     /// After that, the machine also starts with OpenSBI in place of Poorwill. The same events and
-    /// lines must come, and lines with `probe ` must be equal.
-    #[serde(default)]
-    pub opensbi: bool,
+    /// lines must come. Lines with `probe ` must be equal, and at least this number.
+    pub opensbi: Option<usize>,
     /// At the end, checks of the critical guest's frames.
     pub frames: Option<Frames>,
     /// The firmware executes at most this many times the instructions until the first OS, of a start

@@ -15,7 +15,7 @@ use crate::domains::Watch;
 use crate::evidence::evidence;
 use crate::intact;
 use crate::persistent::{self, Keys};
-use crate::plan::{End, PowerOn};
+use crate::plan::{End, Guest, PowerOn};
 use crate::power;
 use crate::setup::found;
 use crate::stop_stacks;
@@ -72,8 +72,8 @@ impl Run<'_> {
         let lines = running.lines();
         // QEMU must release the disks first.
         drop(running);
-        if on.opensbi {
-            self.check_opensbi(&lines, on)?;
+        if let Some(least) = on.opensbi {
+            self.check_opensbi(&lines, on, least)?;
         }
         self.check_power(&lines, on, ended)?;
         if self.trial.row.intact {
@@ -144,7 +144,9 @@ impl Run<'_> {
 
     /// Console lines that end the power-on. A line that the plan expects does not.
     fn fatal(&self, on: &PowerOn) -> Vec<&'static str> {
-        let has_domains = self.trial.board.sockets || !self.trial.row.loads.is_empty();
+        let row = &self.trial.row;
+        let is_bare = row.guest == Guest::Critical || !row.loads.is_empty();
+        let has_domains = self.trial.board.sockets || is_bare;
         let of_domains = FATAL_IN_DOMAINS.iter().filter(|_| has_domains);
         let is_expected = |text: &&&str| {
             on.expect.iter().any(|line| line.contains(**text))
