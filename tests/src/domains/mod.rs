@@ -21,7 +21,7 @@ use crate::setup::{Setup, found};
 pub use entries::Entries;
 pub(crate) use page::machine as of_page;
 pub use steady::{Late, Wake, wakes};
-use tree::{MEMORY, ORDERS, PROGRAM};
+use tree::{MEMORY, ORDERS, PROGRAM, has_critical};
 pub use watch::{Part, Seen};
 pub(crate) use watch::{Watch, add_fair, add_trace, time_first_os};
 
@@ -170,10 +170,6 @@ impl Sockets<'_> {
 fn has_hostile(domains: &[Domain]) -> bool {
     let mut domains = domains.iter();
     domains.any(|domain| matches!(domain, Domain::Hostile(_)))
-}
-
-fn has_critical(domains: &[Domain]) -> bool {
-    matches!(domains.last(), Some(Domain::Critical(_)))
 }
 
 /// Adds contents of memory.

@@ -7,7 +7,6 @@ use poorwill_machine::domains::partition::{
 
 pub(crate) use poorwill_machine::domains::partition::UART;
 
-use super::has_critical;
 use crate::plan::{Bus, Domain};
 
 /// The memory of each socket: 256 MiB, of which its domain has the first quarter.
@@ -54,6 +53,11 @@ const BRIDGE_ENTRIES: &str = "<0x00000818 1 1 0 0>, <0x02000820 0 0x50000000 0 0
 
 /// The page with the critical guest's BARs (guest/critical/critical.dts).
 const CRITICAL_REGIONS: &[Region] = &[Region::registers("can", 0x300_1000, 0x1000)];
+
+/// Whether the critical guest is on the last socket.
+pub(crate) fn has_critical(domains: &[Domain]) -> bool {
+    matches!(domains.last(), Some(Domain::Critical(_)))
+}
 
 /// The rest of QEMU's tree. The attacker's domain has the bridge and the device below it, and the
 /// other one the card. The critical guest has its own functions in place of these, and wakes first.
