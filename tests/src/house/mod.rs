@@ -140,11 +140,10 @@ fn modules_form_no_circle() {
 }
 
 /// Modules that still define items for children that they use. No other one may.
-const STILL_IN_CIRCLES: [&str; 8] = [
+const STILL_IN_CIRCLES: [&str; 7] = [
     "poorwill-sleep: cut",
     "poorwill-domain: check",
     "poorwill-firmware: domain",
-    "poorwill-firmware: sbi",
     "poorwill-guest-tool: crate",
     "poorwill-hostile: crate",
     "poorwill-test-kernel: crate",
@@ -170,7 +169,7 @@ fn no_folder_is_in_a_circle_with_its_files() {
 const MOST_LINES: usize = 500;
 
 /// The most lines of code of the firmware, without blank lines and comments.
-const MOST_OF_FIRMWARE: usize = 8000;
+const MOST_OF_FIRMWARE: usize = 7800;
 
 /// The sources below a folder, with their texts, without those of tests.
 fn sources(folder: &Path) -> Vec<(PathBuf, String)> {

@@ -27,11 +27,16 @@ const SCRATCH_PAGES: usize = 1;
 /// Number of parts of the record on the largest machine.
 const MAX_PARTS: usize = Layout::hart(MAX_HARTS);
 
-/// The record, on a machine with a power-fail line.
-static RECORD: Once<Record> = Once::new();
+/// The record, on a machine with a power-fail line, and a lock for each of its parts.
+struct LockedRecord {
+    record: Once<Record>,
+    parts: [Mutex<()>; MAX_PARTS],
+}
 
-/// One lock for each part of the record.
-static PARTS: [Mutex<()>; MAX_PARTS] = [const { Mutex::new(()) }; MAX_PARTS];
+static RECORD: LockedRecord = LockedRecord {
+    record: Once::new(),
+    parts: [const { Mutex::new(()) }; MAX_PARTS],
+};
 
 /// The record's memory.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +77,7 @@ pub(crate) const BYTES: (usize, usize) = {
 /// Sets the memory for cuts, once: [`pages_needed`] pages, which hold the record of the last cut.
 pub(crate) fn take_memory(pages: &'static mut [Page], harts: usize) {
     if !pages.is_empty() {
-        RECORD.call_once(|| Record {
+        RECORD.record.call_once(|| Record {
             base: pages.as_mut_ptr().expose_provenance(),
             layout: Layout::new(harts, Layout::TREE_PAGES),
         });
@@ -81,7 +86,7 @@ pub(crate) fn take_memory(pages: &'static mut [Page], harts: usize) {
 
 /// The record; `None` on a machine without one.
 pub(super) fn record() -> Option<Record> {
-    RECORD.get().copied()
+    RECORD.record.get().copied()
 }
 
 impl Record {
@@ -99,7 +104,7 @@ impl Record {
         Part {
             record: self,
             number,
-            _lock: PARTS[number].lock(),
+            _lock: RECORD.parts[number].lock(),
         }
     }
 

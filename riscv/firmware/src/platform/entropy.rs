@@ -10,16 +10,27 @@ use super::console::say;
 use super::generation_id::GenerationId;
 use super::platform;
 
-static POOL: Mutex<Pool> = Mutex::new(Pool::new());
+/// The pool, and its sources.
+struct Entropy {
+    pool: Mutex<Pool>,
+    /// IDs of the harts with an entropy source (the seed CSR, Zkr).
+    seed_harts: Once<ArrayVec<u64, MAX_HARTS>>,
+}
 
-/// IDs of the harts with an entropy source (the seed CSR, Zkr).
-static SEED_HARTS: Once<ArrayVec<u64, MAX_HARTS>> = Once::new();
+static ENTROPY: Entropy = Entropy {
+    pool: Mutex::new(Pool::new()),
+    seed_harts: Once::new(),
+};
 
 /// Adds the previous stage's seed.
 pub(crate) fn start(machine: &Machine) {
     let harts = machine.harts.iter().filter(|hart| hart.extensions.zkr);
-    SEED_HARTS.call_once(|| harts.map(|hart| hart.id).collect());
-    POOL.lock().add(Source::PreviousStage, &machine.seed);
+    let seed_harts = || harts.map(|hart| hart.id).collect();
+    ENTROPY.seed_harts.call_once(seed_harts);
+    ENTROPY
+        .pool
+        .lock()
+        .add(Source::PreviousStage, &machine.seed);
 }
 
 /// Makes a new key; reports a weak one on the console.
@@ -51,8 +62,8 @@ impl GenerationId {
 
 /// The pool, after it has gathered enough for `purpose`. Reports a failed source on the console.
 fn gathered(purpose: Purpose) -> MutexGuard<'static, Pool> {
-    let mut pool = POOL.lock();
-    let harts = SEED_HARTS.get();
+    let mut pool = ENTROPY.pool.lock();
+    let harts = ENTROPY.seed_harts.get();
     let has_seed = harts.is_some_and(|harts| harts.contains(&hart_id()));
     let sources = HartSources::new(&platform().time, has_seed);
     if let Err(error) = pool.gather(purpose, &sources) {

@@ -65,7 +65,6 @@ impl Mediated {
     // Not inlined: see `domain::start`.
     #[inline(never)]
     pub(crate) unsafe fn start(machine: &Machine, mediates: Mediates) -> &'static Self {
-        static MEDIATED: Once<Mediated> = Once::new();
         let device = |(registers, place): (&PhysRange, &'static _)| {
             // SAFETY: by the caller's contract the tree is right; it names these addresses as
             // registers.
@@ -77,11 +76,11 @@ impl Mediated {
         let clock = machine.rtc.filter(|_| mediates.clock).map(TimeAlone::new);
         let clock = clock.map(|(page, clock)| (page, MediatedDevice::Clock(clock)));
         let devices = machine.fw_cfg.iter().filter(|_| mediates.fw_cfgs);
-        let devices = devices.zip(&REQUESTS).map(device);
+        let devices = devices.zip(&MEDIATED.requests).map(device);
         let plics = plic_registers(machine).filter(|_| mediates.plics);
         let registers =
             MediatedRegisters::new(devices.chain(plics).chain(clock), &machine.machine_only);
-        MEDIATED.call_once(|| Mediated {
+        MEDIATED.registers.call_once(|| Mediated {
             is_empty: registers.is_empty(),
             registers: Mutex::new(registers),
         })
@@ -153,6 +152,14 @@ fn fw_cfgs(registers: &mut Registers) -> impl Iterator<Item = (u64, &mut FwCfg<M
         })
 }
 
-/// Memory for a request of each device.
-static REQUESTS: [[AtomicU32; 4]; MAX_FW_CFGS] =
-    [const { [const { AtomicU32::new(0) }; 4] }; MAX_FW_CFGS];
+/// The mediated registers of the machine.
+struct MediatedHere {
+    registers: Once<Mediated>,
+    /// Memory for a request of each configuration device.
+    requests: [[AtomicU32; 4]; MAX_FW_CFGS],
+}
+
+static MEDIATED: MediatedHere = MediatedHere {
+    registers: Once::new(),
+    requests: [const { [const { AtomicU32::new(0) }; 4] }; MAX_FW_CFGS],
+};

@@ -31,10 +31,16 @@ pub(crate) enum State {
     Broken(VaultFault),
 }
 
-static VAULT: Mutex<State> = Mutex::new(State::Absent);
+/// The vault, and its bank if the OS has a part of it, too.
+struct Lent {
+    vault: Mutex<State>,
+    shared: Once<FlashBank<Mmio>>,
+}
 
-/// The vault's bank, if the OS has a part of it, too.
-static SHARED: Once<FlashBank<Mmio>> = Once::new();
+static VAULT: Lent = Lent {
+    vault: Mutex::new(State::Absent),
+    shared: Once::new(),
+};
 
 /// The lent vault.
 pub(crate) struct Access {
@@ -47,10 +53,10 @@ pub(crate) struct Access {
 /// unfinished there. If memory outlives the power, the key is in memory only until the vault is
 /// given back.
 pub(crate) fn lend() -> Access {
-    if let Some(bank) = SHARED.get() {
+    if let Some(bank) = VAULT.shared.get() {
         cfi::read_array(bank);
     }
-    let mut vault = VAULT.lock();
+    let mut vault = VAULT.vault.lock();
     let broken = match &mut *vault {
         State::Open(vault) if stack::leaves_nothing() => vault.recall_key().err(),
         _ => None,
@@ -101,7 +107,7 @@ pub(crate) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     // SAFETY: passed on to the caller.
     let (registers, VaultBank { own, partition, .. }) = unsafe { flash::vault_bank(machine)? };
     if partition.is_some() {
-        SHARED.call_once(|| registers);
+        VAULT.shared.call_once(|| registers);
     }
     let memory_lasts = machine.power_fail.is_some();
     let opened = match memory_lasts {
@@ -124,7 +130,7 @@ pub(crate) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
         Ok(None) => return None,
         Err(error) => State::Broken(error),
     };
-    *VAULT.lock() = state;
+    *VAULT.vault.lock() = state;
     Some(own)
 }
 

@@ -6,7 +6,7 @@ use poorwill_drivers::uart::Unsent;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::dbcn::{CONSOLE_READ, CONSOLE_WRITE, CONSOLE_WRITE_BYTE};
 
-use super::Call;
+use super::call::{self, Call};
 use crate::domain::LiveDomain;
 use crate::hart::ThisHart;
 use crate::platform::console;
@@ -55,7 +55,7 @@ fn transfer(
     match memory.map(|bytes| move_some(bytes.first(MAX_BYTES as u64))) {
         Ok(Ok(moved)) => SbiRet::success(moved),
         Ok(Err(_)) => SbiRet::failed(),
-        Err(error) => super::refusal(error),
+        Err(error) => call::refusal(error),
     }
 }
 

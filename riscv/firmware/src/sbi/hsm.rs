@@ -8,7 +8,7 @@ use sbi_spec::binary::SbiRet;
 use sbi_spec::hsm::suspend_type::{NON_RETENTIVE, RETENTIVE};
 use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
 
-use super::{Call, Caller};
+use super::call::{self, Call, Caller};
 use crate::cut;
 use crate::hart::{self, Hart, domain_state, this_hart};
 
@@ -17,10 +17,10 @@ pub(super) fn call(call: Call) -> SbiRet {
     let domain = call.caller.domain;
     match call.function {
         HART_START => {
-            start(call.caller, first as u64, second as u64, third).unwrap_or_else(super::refusal)
+            start(call.caller, first as u64, second as u64, third).unwrap_or_else(call::refusal)
         }
         HART_STOP => stop(),
-        HART_GET_STATUS => status(domain, first as u64).unwrap_or_else(super::refusal),
+        HART_GET_STATUS => status(domain, first as u64).unwrap_or_else(call::refusal),
         // The type is 32 bits wide.
         HART_SUSPEND => suspend(domain, first as u32, second as u64, third),
         _ => SbiRet::not_supported(),
@@ -83,7 +83,7 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
         RETENTIVE => None,
         NON_RETENTIVE => match domain.executable(address) {
             Ok(address) => Some(address.get()),
-            Err(error) => return super::refusal(error),
+            Err(error) => return call::refusal(error),
         },
         // Platform-specific types are valid but not supported; the others are reserved.
         0x1000_0000..=0x7fff_ffff | 0x9000_0000.. => return SbiRet::not_supported(),

@@ -14,7 +14,8 @@ use sbi_spec::legacy::{
     LEGACY_SHUTDOWN,
 };
 
-use super::{Call, console, ipi, reset, rfence, timer};
+use super::call::{self, Call};
+use super::{console, ipi, reset, rfence, timer};
 use crate::domain::fences::Fence;
 
 /// Extension IDs of legacy calls, including reserved ones.
@@ -40,7 +41,7 @@ pub(super) fn call(call: Call) -> Result<usize, LoadFault> {
     let fence = |space| {
         let harts = harts()?;
         Ok(
-            FenceRange::new(start as u64, size as u64).map_or_else(super::refusal, |range| {
+            FenceRange::new(start as u64, size as u64).map_or_else(call::refusal, |range| {
                 rfence::run(harts, Fence::Translations { range, space }, call.caller)
             }),
         )

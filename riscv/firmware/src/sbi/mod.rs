@@ -5,6 +5,7 @@
 //! implementation ID that BASE reports.
 
 mod base;
+mod call;
 pub(crate) mod console;
 mod hsm;
 mod ipi;
@@ -14,37 +15,16 @@ mod rfence;
 mod suspend;
 mod timer;
 
-use poorwill_arch::{LoadFault, Time, csr};
-use poorwill_domain::{ClaimError, Domain, HartSelection};
+use poorwill_arch::{LoadFault, csr};
 use poorwill_hart::emulation::Fault;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
-use crate::domain::LiveDomain;
 use crate::entry::TrapFrame;
+use crate::hart::ThisHart;
 use crate::hart::exception;
-use crate::hart::{self, Hart, ThisHart};
-
-/// Bytes of ECALL, which has no compressed form.
-pub(crate) const CALL_BYTES: usize = 4;
-
-/// The caller, and the resources for its call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller {
-    pub(crate) hart: ThisHart,
-    /// Its domain, which checks the caller's claims.
-    pub(crate) domain: &'static LiveDomain,
-    /// The clock for waits.
-    pub(crate) time: &'static Time,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Call {
-    caller: Caller,
-    extension: usize,
-    function: usize,
-    arguments: [usize; 6],
-}
+use call::Call;
+pub(crate) use call::{CALL_BYTES, Caller};
 
 /// Serves the call in the frame, whose program counter is past it already.
 pub(crate) fn call(frame: &mut TrapFrame, caller: Caller) {
@@ -89,21 +69,6 @@ fn fault_in_caller(frame: &mut TrapFrame, fault: LoadFault, hart: ThisHart) {
     exception::give_back(frame, &fault, hart);
 }
 
-/// Returns whether the domain has the extension (BASE, `sbi_probe_extension`).
-fn is_available(extension: usize, domain: &Domain) -> bool {
-    match extension {
-        srst::EID_SRST => reset::is_available(domain),
-        spec_base::EID_BASE
-        | time::EID_TIME
-        | spi::EID_SPI
-        | rfnc::EID_RFNC
-        | spec_hsm::EID_HSM
-        | dbcn::EID_DBCN
-        | susp::EID_SUSP => true,
-        extension => legacy::is_available(extension, domain),
-    }
-}
-
 /// In builds for tests: the extension that panics, the first of the firmware-specific ones.
 #[cfg(feature = "panic-call")]
 const PANIC: usize = 0x0a00_0000;
@@ -111,7 +76,7 @@ const PANIC: usize = 0x0a00_0000;
 fn dispatch(call: Call) -> Result<Answer, LoadFault> {
     #[cfg(feature = "panic-call")]
     assert!(call.extension != PANIC, "a build for tests: asked to panic");
-    let is_there = is_available(call.extension, call.caller.domain);
+    let is_there = base::is_available(call.extension, call.caller.domain);
     if legacy::EXTENSIONS.contains(&call.extension) {
         let answer = match is_there {
             true => legacy::call(call)?,
@@ -133,21 +98,4 @@ fn dispatch(call: Call) -> Result<Answer, LoadFault> {
         susp::EID_SUSP => suspend::call(call),
         _ => SbiRet::not_supported(),
     }))
-}
-
-/// The error code for a refused claim (SBI 3.0: each function's table of errors).
-fn refusal(error: ClaimError) -> SbiRet {
-    match error {
-        ClaimError::Code(_) | ClaimError::Fence { .. } => SbiRet::invalid_address(),
-        ClaimError::Bytes { .. } | ClaimError::Hart(_) | ClaimError::Harts { .. } => {
-            SbiRet::invalid_param()
-        }
-        ClaimError::Request(_) => SbiRet::denied(),
-    }
-}
-
-fn harts(selection: HartSelection<'_>) -> impl Iterator<Item = &'static Hart> {
-    hart::all()
-        .iter()
-        .filter(move |hart| selection.contains(hart.id()))
 }

@@ -7,7 +7,7 @@ use sbi_spec::srst::{
     RESET_TYPE_WARM_REBOOT, SYSTEM_RESET,
 };
 
-use super::{Call, Caller};
+use super::call::{Call, Caller};
 use crate::cut;
 use crate::hart::domain_state;
 use crate::platform::power::{self, PowerOff};

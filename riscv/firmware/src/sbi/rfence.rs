@@ -9,7 +9,7 @@ use sbi_spec::rfnc::{
     REMOTE_HFENCE_VVMA_ASID, REMOTE_SFENCE_VMA, REMOTE_SFENCE_VMA_ASID,
 };
 
-use super::{Call, Caller};
+use super::call::{self, Call, Caller};
 use crate::domain::fences::Fence;
 use crate::hart::Hart;
 
@@ -22,18 +22,18 @@ pub(super) fn call(call: Call) -> SbiRet {
     let fence = match requested(&call) {
         Ok(Some(fence)) => fence,
         Ok(None) => return SbiRet::not_supported(),
-        Err(error) => return super::refusal(error),
+        Err(error) => return call::refusal(error),
     };
     match call.caller.domain.harts(mask as u64, base as u64) {
         Ok(harts) => run(harts, fence, call.caller),
-        Err(error) => super::refusal(error),
+        Err(error) => call::refusal(error),
     }
 }
 
 /// Runs the fence on these harts, and waits for them.
 pub(super) fn run(harts: HartSelection<'_>, fence: Fence, caller: Caller) -> SbiRet {
     // SAFETY: the wait holds nothing that the OS's timer needs.
-    unsafe { interruptible(0, || run_on(super::harts(harts), fence, caller)) };
+    unsafe { interruptible(0, || run_on(call::harts(harts), fence, caller)) };
     SbiRet::success(0)
 }
 

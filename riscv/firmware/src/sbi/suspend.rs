@@ -6,8 +6,8 @@ use poorwill_memory::EntryPoint;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
+use super::call::{self, Call, Caller};
 use super::console::print_waiting;
-use super::{Call, Caller};
 use crate::cut;
 use crate::hart::domain_state::DomainStopped;
 use crate::platform::power_fail;
@@ -43,7 +43,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
             domain.say(format_args!(
                 "sleep refused: the OS may not execute at the resume address {address:#x}"
             ));
-            return super::refusal(error);
+            return call::refusal(error);
         }
     };
     let vector = EntryPoint { address, argument };

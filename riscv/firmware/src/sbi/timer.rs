@@ -3,7 +3,7 @@
 use sbi_spec::binary::SbiRet;
 use sbi_spec::time::SET_TIMER;
 
-use super::{Call, Caller};
+use super::call::{Call, Caller};
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [deadline, ..] = call.arguments;

@@ -3,21 +3,19 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use arrayvec::ArrayVec;
-use poorwill_devicetree::MAX_DOMAINS;
 use poorwill_hart::HsmState;
 use poorwill_memory::EntryPoint;
 use poorwill_sleep::park::{Parked, park};
 use poorwill_sleep::{DomainCell, DomainState, Event, NoSleep, RamWake, Startup};
-use spin::Mutex;
 use thiserror::Error;
 
 use super::retain::Resting;
+use super::{run, woken};
 use crate::domain::{self, LiveDomain, report};
 use crate::entry::stack;
 use crate::hart::domain_state::{self, DomainStopped};
 use crate::hart::{Hart, ThisHart};
-use crate::platform::console::{self, say};
+use crate::platform::console::say;
 use crate::platform::{platform, power_fail};
 
 /// What a domain's OS asks for.
@@ -46,10 +44,10 @@ impl Refused {
         match self {
             Refused::KeptAwake(awake) => {
                 // The master may ask in each of its periods: a domain is named once.
-                let named = SLEEPS.named.load(Ordering::Relaxed);
+                let named = NAMED.load(Ordering::Relaxed);
                 let is_named = named & 1 << awake.index != 0;
                 if !is_named && master.say_at_once(format_args!("sleep refused: {self}")) {
-                    SLEEPS.named.fetch_or(1 << awake.index, Ordering::Relaxed);
+                    NAMED.fetch_or(1 << awake.index, Ordering::Relaxed);
                 }
             }
             Refused::NoSleep(_) => {
@@ -63,26 +61,8 @@ impl Refused {
     }
 }
 
-/// The machine's sleeps.
-struct Sleeps {
-    /// The last wake from powered RAM, until all domains have woken.
-    wake: Mutex<Option<Wake>>,
-    /// A bit for each domain that a refused sleep has named since the last one.
-    named: AtomicU32,
-}
-
-static SLEEPS: Sleeps = Sleeps {
-    wake: Mutex::new(None),
-    named: AtomicU32::new(0),
-};
-
-/// A wake of the machine from powered RAM.
-#[derive(Debug)]
-struct Wake {
-    event: RamWake,
-    /// Each domain that has woken, and the time when it did.
-    woken: ArrayVec<(&'static LiveDomain, u64), MAX_DOMAINS>,
-}
+/// A bit for each domain that a refused sleep has named since the last sleep.
+static NAMED: AtomicU32 = AtomicU32::new(0);
 
 /// Looks for a domain that would keep the machine awake, without a wait.
 ///
@@ -137,9 +117,9 @@ fn sleep_with_all(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(),
         ring_parked();
         return Err(Refused::KeptAwake(awake));
     }
-    SLEEPS.named.store(0, Ordering::Relaxed);
+    NAMED.store(0, Ordering::Relaxed);
     domain::all().for_each(ring);
-    let slept = stack::deep(|| super::sleep_machine(vector, stopped));
+    let slept = stack::deep(|| run::sleep_machine(vector, stopped));
     if let Err(refused) = slept {
         domains.stay_parked();
         ring_parked();
@@ -149,21 +129,13 @@ fn sleep_with_all(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(),
     Ok(())
 }
 
-/// Takes the facts of the machine's wake.
-pub(super) fn woke_from_ram(event: &RamWake) {
-    *SLEEPS.wake.lock() = Some(Wake {
-        event: *event,
-        woken: ArrayVec::new(),
-    });
-}
-
 /// Rests until the sleep of the calling hart's domain ends, by a wake event of its own or with the
 /// machine's.
 fn rest(hart: ThisHart, domain: &'static LiveDomain) {
     let time = &platform().time;
     let began = time.ticks();
     let Some(source) = Resting::run(hart, |resting| park(resting)) else {
-        return woken(domain);
+        return continue_after_wake(domain);
     };
     let ended = time.ticks();
     let slept_ms = time.milliseconds_in(ended.saturating_sub(began));
@@ -181,11 +153,8 @@ fn rest(hart: ThisHart, domain: &'static LiveDomain) {
 /// Reports to the domain's OS that the machine has woken, and wakes the next domain. The OS
 /// continues when this returns. The last domain reports the wakes on the console, since the others
 /// may be in a hurry.
-fn woken(domain: &'static LiveDomain) {
-    let event = SLEEPS.wake.lock().as_mut().map(|wake| {
-        wake.woken.push((domain, platform().time.ticks()));
-        wake.event
-    });
+fn continue_after_wake(domain: &'static LiveDomain) {
+    let event = woken::add(domain);
     // A save that a power failure has ended reports nothing: the machine will be cut.
     if let Some(RamWake {
         source, slept_ms, ..
@@ -195,7 +164,8 @@ fn woken(domain: &'static LiveDomain) {
     }
     domain.run();
     if wake_next(domain.index + 1).is_none() {
-        tell_wakes(domain);
+        woken::tell();
+        report::tell_log(domain);
     }
 }
 
@@ -203,22 +173,6 @@ fn woken(domain: &'static LiveDomain) {
 fn wake_next(from: usize) -> Option<&'static LiveDomain> {
     let next = domain::set().wake_next(from);
     next.inspect(|domain| ring(domain))
-}
-
-/// Writes the wakes' lines, and lets the OS of the `last` domain read them.
-fn tell_wakes(last: &LiveDomain) {
-    let Some(Wake { event, woken }) = SLEEPS.wake.lock().take() else {
-        return;
-    };
-    let time = &platform().time;
-    for (domain, at) in &woken {
-        let line = event.of_domain(
-            &domain.name,
-            time.microseconds_in(at.saturating_sub(event.at)),
-        );
-        console::line_about(&domain.name, format_args!("{line}"));
-    }
-    report::tell_log(last);
 }
 
 /// Interrupts the hart that rests for each parked domain, since the machine does not sleep.

@@ -18,6 +18,7 @@ use spin::Mutex;
 use super::device::{self, Place, Running};
 use super::iommus::{self, Phase};
 use super::retain::Resting;
+use super::woken;
 use crate::cut::{self, MachineState};
 use crate::domain::{LiveDomain, report};
 use crate::entry;
@@ -177,7 +178,7 @@ impl Power for Firmware {
     }
 
     fn woke_from_ram(&self, wake: &RamWake) {
-        super::domains::woke_from_ram(wake);
+        woken::begin(wake);
     }
 
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {

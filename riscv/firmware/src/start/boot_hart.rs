@@ -10,7 +10,7 @@ use poorwill_devicetree::Machine;
 use poorwill_domain::FwDynamic;
 use poorwill_hart::IpiDevice;
 
-use super::BootError;
+use super::error::BootError;
 use crate::domain::LiveDomain;
 use crate::entry::offer;
 use crate::hart::{self, Hart};

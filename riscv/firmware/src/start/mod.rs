@@ -1,6 +1,7 @@
 //! From power-on to the next stage, or to a wake.
 
 mod boot_hart;
+mod error;
 mod machine;
 mod memory;
 pub(crate) mod next_stage;
@@ -9,13 +10,12 @@ mod previous;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{interruptible, irqs_off};
-use poorwill_devicetree::{self as devicetree, DescriptionError, MAX_DOMAINS, Machine, Partition};
-use poorwill_domain::{FwDynamic, FwDynamicError};
-use poorwill_hart::{Request, Task, WrongState};
+use poorwill_devicetree::{self as devicetree, MAX_DOMAINS, Machine, Partition};
+use poorwill_domain::FwDynamic;
+use poorwill_hart::{Request, Task};
 use poorwill_memory::EntryPoint;
 use poorwill_sleep::ColdBoot;
 use poorwill_sleep::cut::NoGo;
-use thiserror::Error;
 
 use crate::domain;
 use crate::entry::stack;
@@ -24,46 +24,9 @@ use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
 use crate::platform::{self, loaded, platform, power};
 use crate::{cut, sleep};
+use error::BootError;
 use machine::{StartError, Started};
-use next_stage::NextStageError;
 use previous::{Described, Previous};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-enum BootError {
-    #[error("{0}")]
-    FwDynamic(#[from] FwDynamicError),
-    #[error("hart {0} of a domain's next stage has not arrived")]
-    NotArrived(u64),
-    #[error("{0}")]
-    NextStage(#[from] NextStageError),
-    #[error("{0}")]
-    Description(#[from] DescriptionError),
-    #[error("{0}")]
-    Machine(#[from] StartError),
-    #[error("hart {0} may not boot the machine, and no hart has arrived that may")]
-    NoBootHart(u64),
-    /// A hart that the firmware has not started is running.
-    #[error("hart {0} is running already")]
-    NotStopped(u64),
-    /// The hart for the next stage cannot be started; only the boot hart could have started it.
-    #[error("the boot hart cannot be started: {0}")]
-    Start(#[from] WrongState),
-}
-
-impl BootError {
-    /// Returns whether a reset may help. The others come from what earlier stages left, which is the
-    /// same after a reset.
-    fn may_pass(self) -> bool {
-        match self {
-            BootError::Machine(error) => error.may_pass(),
-            BootError::NotArrived(_)
-            | BootError::NoBootHart(_)
-            | BootError::NotStopped(_)
-            | BootError::Start(_) => true,
-            BootError::FwDynamic(_) | BootError::NextStage(_) | BootError::Description(_) => false,
-        }
-    }
-}
 
 /// Entry point from entry.S for the first hart to arrive.
 #[unsafe(no_mangle)]
