@@ -97,12 +97,12 @@ proptest! {
 
     /// The last domain that ends leaves none.
     #[test]
-    fn the_end_of_the_last_domain_is_the_machines(count in 1_usize..=8, order: u64) {
+    fn the_end_of_the_last_domain_is_the_machines(count in 1_usize..=8, order: prop::sample::Index) {
         let cells: Vec<_> = (0..count).map(|_| at(Running)).collect();
         let set = DomainSet::new(&cells);
         let mut left: Vec<_> = cells.iter().collect();
         while !left.is_empty() {
-            let domain = left.remove(order as usize % left.len());
+            let domain = left.remove(order.index(left.len()));
             let remaining = match left.is_empty() {
                 true => Remaining::None,
                 false => Remaining::Others,

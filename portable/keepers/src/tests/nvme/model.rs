@@ -6,6 +6,7 @@ use std::vec;
 use std::vec::Vec;
 
 use poorwill_medium::nvme::fake::{Answers, Core, DeviceMemory, FakeController, Hooks, Pending};
+use poorwill_memory::to_usize;
 use poorwill_pci::model::MSI_X;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -262,7 +263,7 @@ impl Registers for Model {
             _ => self
                 .hooks
                 .table
-                .get(offset as usize / 4)
+                .get(to_usize(offset) / 4)
                 .copied()
                 .unwrap_or(0),
         }
@@ -275,7 +276,7 @@ impl Registers for Model {
                 FakeController::write(self, board, offset, value);
                 self.work(board);
             }
-            _ => self.hooks.table[offset as usize / 4] = value,
+            _ => self.hooks.table[to_usize(offset) / 4] = value,
         }
     }
 
