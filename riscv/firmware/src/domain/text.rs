@@ -68,11 +68,13 @@ impl LiveDomain {
     /// As [`say`](Self::say), without a bound. A domain without the UART waits for no other domain: its
     /// line is left out while another hart has the log. Returns whether the line was written.
     pub(crate) fn say_at_once(&self, line: fmt::Arguments<'_>) -> bool {
-        let is_free = self.has_console || console::try_log_about(&self.name, line);
-        match (is_free, self.has_console) {
-            (true, true) => self.say(line),
-            (true, false) => self.print_later(line),
-            (false, _) => {}
+        if self.has_console {
+            self.say(line);
+            return true;
+        }
+        let is_free = console::try_log_about(&self.name, line);
+        if is_free {
+            self.print_later(line);
         }
         is_free
     }
