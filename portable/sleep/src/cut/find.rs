@@ -1,9 +1,9 @@
 //! Finds the cut in the record at a start.
 
-use super::CutMemory;
 use super::guard::Guard;
 use super::layout::Place;
 use super::line::{Commit, CutCause, PartEntry};
+use super::memory::CutMemory;
 use super::proof::Proof;
 use super::reason::CutReason;
 

@@ -4,11 +4,11 @@ use super::find::{CutReport, Found, find, last_sequence, running};
 use super::guard::{Guard, Prover, advance};
 use super::layout::Place;
 use super::line::Line;
+use super::memory::{CutMemory, put};
 use super::misfit::Misfit;
 use super::proof::Proof;
 use super::reason::CutReason;
 use super::wear::{self, WearWords};
-use super::{CutMemory, put};
 use crate::vault_state::VaultFault;
 use crate::vault_state::VaultState;
 

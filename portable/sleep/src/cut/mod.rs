@@ -18,6 +18,7 @@
 //! power-on is refused.
 
 mod caches;
+mod entries;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod find;
@@ -26,6 +27,7 @@ mod good;
 mod guard;
 mod layout;
 mod line;
+mod memory;
 mod misfit;
 mod note;
 mod proof;
@@ -35,8 +37,6 @@ mod status;
 mod stop;
 mod wear;
 
-use poorwill_image::Digest;
-
 pub use caches::{CacheError, CacheMeans, CacheOperations, CachePlan, CacheSize, LineMeans};
 pub use find::{CutReport, Found, Look, Newest, find};
 pub use go::{GoMachine, NoGo, Ready, discard, end, go};
@@ -44,6 +44,7 @@ pub use good::wait_for_power;
 pub use guard::{Guard, Prover};
 pub use layout::{Layout, Place};
 pub use line::{CutCause, LINE_BYTES, Line, PartEntry};
+pub use memory::CutMemory;
 pub use misfit::Misfit;
 pub use note::{note, take_back};
 pub use proof::Proof;
@@ -52,28 +53,3 @@ pub use request::{NoCut, RequestMachine, request};
 pub use status::{CutStatus, ToldStatus};
 pub use stop::{CutCommitted, StopMachine, stop};
 pub use wear::{MAX_WEAR_WORDS, WearWords};
-
-/// The record, in the firmware's own part of RAM.
-pub trait CutMemory {
-    /// The layout of the record.
-    fn layout(&self) -> Layout;
-
-    /// Reads the line at a place, as harts see it.
-    fn line(&self, place: Place) -> Line;
-
-    /// Stores a line. It may stay in a cache.
-    fn store(&self, place: Place, line: &Line);
-
-    /// Writes the line at a place back. When this returns, the line is in memory, and so is each
-    /// earlier write-back.
-    fn write_back(&self, place: Place);
-
-    /// The digest of the first `bytes` bytes of a part; `None` if the part is shorter.
-    fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest>;
-}
-
-/// Stores a line and writes it back.
-fn put(memory: &impl CutMemory, place: Place, line: &Line) {
-    memory.store(place, line);
-    memory.write_back(place);
-}

@@ -3,8 +3,8 @@
 use super::find::last_sequence;
 use super::layout::Place;
 use super::line::Line;
+use super::memory::{CutMemory, put};
 use super::reason::CutReason;
-use super::{CutMemory, put};
 
 /// Notes the reason for the next start's cold boot, unless the record has another reason by then.
 /// `number` is the vault's number of the next cut, on a machine with a vault.

@@ -5,10 +5,10 @@ use poorwill_image::Digest;
 use super::find::last_sequence;
 use super::layout::Place;
 use super::line::{Commit, CutCause, Line};
+use super::memory::{CutMemory, put};
 use super::proof::Proof;
 use super::reason::CutReason;
 use super::wear::{self, WearWords};
-use super::{CutMemory, put};
 
 /// The machine that stops. The hart that runs [`stop()`] is the coordinator.
 pub trait StopMachine {

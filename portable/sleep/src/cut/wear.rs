@@ -10,9 +10,9 @@ use arrayvec::ArrayVec;
 
 use super::layout::{Place, WEAR_LINES};
 use super::line::{Line, SAYS_WORDS};
+use super::memory::{CutMemory, put};
 use super::misfit::Misfit;
 use super::reason::CutReason;
-use super::{CutMemory, put};
 
 /// The most words of 64 bits that the registers of all controllers have. LightPC's have less
 /// than 64 bytes for terabytes of memory.
