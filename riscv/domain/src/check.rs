@@ -9,38 +9,19 @@ mod dma;
 mod intx;
 mod map;
 mod plan;
+mod scene;
 mod unfenced;
 
-use core::borrow::Borrow;
-
-use poorwill_devicetree::{DomainNode, Fdt, Machine, Partition, PciWiring};
-use poorwill_memory::PhysRange;
-use poorwill_pci::Function;
+use poorwill_devicetree::Partition;
 
 use crate::kept::KeptRanges;
-use crate::pmp::Pmp;
 
 pub use intx::{IntxLine, intx_line};
 pub(crate) use plan::Grant;
 pub use plan::entries_of;
+pub use scene::Facts;
+use scene::Scene;
 pub use unfenced::{Unfenced, Unseen};
-
-/// The facts about a machine that decide whether its domains can be fenced.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
-    /// The machine, from the same tree as the partition.
-    pub machine: &'a Machine,
-    /// That tree, for devices of unknown kinds; `None`: they are not looked for.
-    pub tree: Option<Fdt<'a>>,
-    /// Connections of the PCI functions, from the same tree; `None` without a host bridge.
-    pub wiring: Option<PciWiring<'a>>,
-    /// Memory of the firmware. It is closed to each domain, and takes PMP entries.
-    pub firmware: &'a [PhysRange],
-    /// The PMP of each hart that runs a domain; `None`: not known yet.
-    pub pmp: Option<Pmp>,
-    /// The NVMe controllers with a sleep area; `None`: not known yet.
-    pub sleep_disks: Option<&'a [Function]>,
-}
 
 /// Checks that all domains of a partition can be fenced from each other.
 ///
@@ -81,13 +62,6 @@ pub fn findings(partition: &Partition, facts: &Facts<'_>, tell: &mut dyn FnMut(U
     }
 }
 
-/// The domains on their machine.
-struct Scene<'a> {
-    partition: &'a Partition,
-    facts: &'a Facts<'a>,
-    kept: &'a KeptRanges,
-}
-
 /// The facts that decide, too, but that only the bus or the caller shows.
 pub fn unseen(partition: &Partition, facts: &Facts<'_>) -> impl Iterator<Item = Unseen> {
     let has_functions = (partition.domains.iter()).any(|domain| !domain.functions.is_empty());
@@ -103,27 +77,4 @@ pub fn unseen(partition: &Partition, facts: &Facts<'_>) -> impl Iterator<Item = 
     let disks = disks.then_some(Unseen::SleepDisks);
     let bridges = dma::has_open_bridge(partition).then_some(Unseen::BehindBridges);
     on_the_bus.chain(bridges).chain(pmp).chain(disks)
-}
-
-/// The pairs of domains, each pair once.
-fn pairs<D: Borrow<DomainNode>>(domains: &[D]) -> impl Iterator<Item = (&DomainNode, &DomainNode)> {
-    (domains.iter().enumerate()).flat_map(move |(place, domain)| {
-        let others = domains.iter().skip(place + 1);
-        others.map(move |other| (domain.borrow(), other.borrow()))
-    })
-}
-
-/// The pairs of a domain and another one, in both orders.
-fn ordered_pairs<D: Borrow<DomainNode>>(
-    domains: &[D],
-) -> impl Iterator<Item = (&DomainNode, &DomainNode)> {
-    pairs(domains).flat_map(|(one, other)| [(one, other), (other, one)])
-}
-
-/// Returns whether a PCI function belongs to the domain: by its entry, or below one of its bridges.
-fn has_function(domain: &DomainNode, function: Function) -> bool {
-    domain.functions.iter().any(|one| {
-        let is_below = |(first, last)| (first..=last).contains(&function.bus);
-        one.function == function || one.buses.is_some_and(is_below)
-    })
 }

@@ -6,8 +6,8 @@ use poorwill_devicetree::{
 };
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
+use super::scene::{Scene, ordered_pairs, pairs};
 use super::unfenced::Unfenced;
-use super::{Scene, ordered_pairs, pairs};
 
 /// Domains that take external interrupts.
 type Takers<'a> = ArrayVec<&'a DomainNode, MAX_DOMAINS>;

@@ -5,8 +5,8 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_pci::Function;
 use poorwill_pci::placement::AddressKind;
 
+use super::scene::{Facts, Scene, has_function, ordered_pairs, pairs};
 use super::unfenced::Unfenced;
-use super::{Facts, Scene, has_function, ordered_pairs, pairs};
 use crate::kept::BUS_BYTES;
 
 /// Names each device whose DMA or whose addresses reach another domain.

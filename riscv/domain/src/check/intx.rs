@@ -5,7 +5,7 @@ use poorwill_devicetree::{DomainNode, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, Partiti
 use poorwill_pci::Function;
 use poorwill_pci::placement::PlacedFunction;
 
-use super::Facts;
+use super::scene::Facts;
 use super::unfenced::Unfenced;
 
 /// Pins of a function, INTA to INTD.

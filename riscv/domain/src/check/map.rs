@@ -3,8 +3,8 @@
 use poorwill_devicetree::Span;
 use poorwill_memory::PhysRange;
 
+use super::scene::{Scene, pairs};
 use super::unfenced::Unfenced;
-use super::{Scene, pairs};
 
 /// Names each range that two domains may access, even if both may only read it.
 pub(super) fn overlaps(scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
