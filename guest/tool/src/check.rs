@@ -5,10 +5,10 @@
 
 use core::fmt::Write;
 
-use crate::Places;
 use crate::cut::{domain_and_bus, for_each_in};
 use crate::error::Error;
 use crate::files::path;
+use crate::places::Places;
 
 /// PCI drivers of Debian's kernels 6.12 and 7.2 without a suspend: the modules' `struct pci_driver`
 /// has neither `pm` nor `suspend`. Storage, networks, CAN and displays are listed.

@@ -15,9 +15,9 @@ use poorwill_pci::{ConfigSpace, Function, HostBridge};
 use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::{Errno, pread, retry_on_intr};
 
-use crate::Places;
 use crate::error::Error;
 use crate::files::{path, read};
+use crate::places::Places;
 use crate::status::Told;
 
 /// The most host bridges that are examined.

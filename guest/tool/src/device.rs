@@ -5,9 +5,9 @@ use rustix::fs::{Mode, OFlags, fsync, open};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use zerocopy::IntoBytes;
 
-use crate::Places;
 use crate::error::{Error, Name};
 use crate::files::{number, path};
+use crate::places::Places;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {

@@ -11,10 +11,11 @@ use poorwill_store::{
 use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::Errno;
 
+use crate::complaint::complain;
 use crate::device::{Access, BlockDevice, SECTOR_BYTES};
 use crate::error::{Error, Name};
 use crate::files::number;
-use crate::{Places, find_only};
+use crate::places::Places;
 
 /// A sleep area, with Linux's names for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +31,7 @@ pub(crate) type Survey = ArrayVec<Found, 16>;
 /// Finds the sleep areas on NVMe disks, where the firmware looks for them. If a disk cannot be
 /// read, its error goes to `complain`, and the search continues: the disk may be unrelated to
 /// sleep. A missing permission is an error.
-pub(crate) fn survey(
-    places: &Places<'_>,
-    complain: &mut dyn FnMut(&str, Error),
-) -> Result<Survey, Error> {
+fn survey(places: &Places<'_>, complain: &mut dyn FnMut(&str, Error)) -> Result<Survey, Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = open(places.blocks, flags, Mode::empty()).map_err(Error::Blocks)?;
     let mut room = [MaybeUninit::uninit(); 4096];
@@ -93,6 +91,31 @@ fn block_bytes(places: &Places<'_>, disk: &str) -> Result<u32, Error> {
     let bytes = number(places, disk, "queue/logical_block_size")?;
     let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
     Ok(bytes.unwrap_or(512))
+}
+
+/// Finds the machine's only sleep area.
+pub(crate) fn find_only(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Found, Error> {
+    match find(places, complaints)? {
+        (areas, true) if areas.is_empty() => Err(Error::RefusedArea),
+        (areas, _) => match areas.as_slice() {
+            [] => Err(Error::NoArea),
+            [only] => Ok(*only),
+            several => Err(Error::SeveralAreas(several.len())),
+        },
+    }
+}
+
+/// Finds the sleep areas of the machine's disks, and returns whether others cannot be used.
+pub(crate) fn find(
+    places: &Places<'_>,
+    complaints: &mut dyn Write,
+) -> Result<(Survey, bool), Error> {
+    let mut is_refused = false;
+    let areas = survey(places, &mut |node: &str, error: Error| {
+        is_refused |= matches!(error, Error::Table(error) if error.concerns_area());
+        complain(complaints, format_args!("{node}: {error}"));
+    })?;
+    Ok((areas, is_refused))
 }
 
 /// The partitions beside the machine's sleep area that the firmware cannot guard. The firmware

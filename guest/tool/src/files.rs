@@ -6,8 +6,8 @@ use arrayvec::{ArrayString, ArrayVec};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read as read_some, retry_on_intr};
 
-use crate::Places;
 use crate::error::{Error, Name};
+use crate::places::Places;
 
 /// Joins the parts of a path with slashes.
 pub(crate) fn path(parts: &[&str]) -> Result<ArrayString<256>, Error> {

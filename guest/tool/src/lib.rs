@@ -9,64 +9,38 @@
 #[cfg(test)]
 extern crate std;
 
+mod area;
 mod check;
 mod command;
+mod complaint;
 mod cut;
 mod device;
 mod disks;
+mod domain;
 mod duration;
 mod error;
 mod files;
+mod places;
 mod snapshot;
 mod status;
 mod update;
 
-use core::fmt::{self, Write};
-use core::str;
+use core::fmt::Write;
 
 use poorwill_log::TEXT_BYTES;
-use poorwill_medium::{Medium, Window};
+use poorwill_medium::Medium;
 use poorwill_memory::Page;
-use poorwill_store::{Area, Configuration, ConfigurationError};
+use poorwill_store::ConfigurationError;
 
+use area::{area_of, change};
 use command::{Command, HELP, Setting};
+use complaint::complain;
 use device::{Access, BlockDevice};
-use disks::{Found, Survey, survey};
-use error::{DOMAIN_BYTES, DomainName, Error};
+use disks::{Found, find};
+use domain::domain;
+use error::Error;
+pub use places::Places;
 use status::{Sleeping, Slots, Told};
-
-/// Paths of Linux's files.
-#[derive(Clone, Copy, Debug)]
-pub struct Places<'p> {
-    /// Block devices: `/sys/class/block`.
-    pub blocks: &'p str,
-    /// Device nodes: `/dev`.
-    pub nodes: &'p str,
-    /// The firmware's report of the last start or wake: `/proc/device-tree/chosen/poorwill,boot`.
-    pub told: &'p str,
-    /// The firmware's log: `/proc/device-tree/chosen/poorwill,log`.
-    pub log: &'p str,
-    /// The firmware's cut status: `/proc/device-tree/chosen/poorwill,cut`.
-    pub cut: &'p str,
-    /// The name of the OS's domain: `/proc/device-tree/chosen/poorwill,domain`.
-    pub domain: &'p str,
-    /// PCI functions: `/sys/bus/pci/devices`.
-    pub pci: &'p str,
-    /// The drivers of PCI functions: `/sys/bus/pci/drivers`.
-    pub pci_drivers: &'p str,
-    /// The drivers of virtio devices: `/sys/bus/virtio/drivers`.
-    pub virtio_drivers: &'p str,
-    /// Devices on buses that cannot be enumerated: `/sys/bus/platform/devices`.
-    pub platform: &'p str,
-    /// IOMMUs that have a driver: `/sys/class/iommu`.
-    pub iommus: &'p str,
-    /// Mounted file systems: `/proc/self/mounts`.
-    pub mounts: &'p str,
-    /// Swap devices: `/proc/swaps`.
-    pub swaps: &'p str,
-    /// The file that requests a sleep: `/sys/power/state`.
-    pub power: &'p str,
-}
 
 const DONE: u8 = 0;
 /// The command failed, or found a problem.
@@ -112,11 +86,6 @@ pub fn run(
     }
 }
 
-/// Writes a problem. If this fails, there is no other place for it.
-fn complain(complaints: &mut dyn Write, text: fmt::Arguments<'_>) {
-    let _nobody_listens = writeln!(complaints, "poorwill-guest: {text}");
-}
-
 fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) -> Result<(), Error> {
     if let Some(name) = domain(places)? {
         writeln!(out, "domain       {name}: it sleeps by retain")?;
@@ -147,22 +116,6 @@ fn show_told(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let told = files::read::<256>(places.told).map_err(Error::Told)?;
     writeln!(out, "firmware     {}", Told(told.as_deref()))?;
     Ok(())
-}
-
-/// The name of the OS's domain, on a machine with domains.
-fn domain(places: &Places<'_>) -> Result<Option<DomainName>, Error> {
-    let Some(bytes) = files::read::<DOMAIN_BYTES>(places.domain).map_err(Error::Told)? else {
-        return Ok(None);
-    };
-    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    let mut name = DomainName::new();
-    name.push_str(str::from_utf8(text).unwrap_or("?"));
-    Ok(Some(name))
-}
-
-/// Refuses a command that changes the machine's sleep, in a domain.
-fn need_machine(places: &Places<'_>) -> Result<(), Error> {
-    domain(places)?.map_or(Ok(()), |name| Err(Error::Domain(name)))
 }
 
 /// Shows the firmware's log.
@@ -229,69 +182,4 @@ fn set(
     let new = change(places, complaints, |old| setting.applied_to(old))?;
     write!(out, "{}", Sleeping(new))?;
     Ok(())
-}
-
-/// Changes the configuration of the machine's only area, and returns the new one.
-fn change(
-    places: &Places<'_>,
-    complaints: &mut dyn Write,
-    to: impl FnOnce(Configuration) -> Configuration,
-) -> Result<Configuration, Error> {
-    let mut device = open_only_area(places, complaints)?;
-    let mut scratch = Page::ZERO;
-    let mut area = area_of(&mut device, &mut scratch)?;
-    let old = match area.configuration() {
-        Ok(old) => old,
-        // After a failed read, the configuration on the disk may still be valid.
-        Err(ConfigurationError::Medium(error)) => return Err(error.into()),
-        Err(error) => {
-            complain(
-                complaints,
-                format_args!("{error}; a new configuration is written"),
-            );
-            Configuration::default()
-        }
-    };
-    let new = to(old);
-    area.configure(&new)?;
-    Ok(new)
-}
-
-/// Opens the machine's only sleep area, for writing. A domain has none.
-fn open_only_area(places: &Places<'_>, complaints: &mut dyn Write) -> Result<BlockDevice, Error> {
-    need_machine(places)?;
-    let only = find_only(places, complaints)?;
-    BlockDevice::open(places, &only.node, Access::Write)
-}
-
-/// Finds the machine's only sleep area.
-fn find_only(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Found, Error> {
-    match find(places, complaints)? {
-        (areas, true) if areas.is_empty() => Err(Error::RefusedArea),
-        (areas, _) => match areas.as_slice() {
-            [] => Err(Error::NoArea),
-            [only] => Ok(*only),
-            several => Err(Error::SeveralAreas(several.len())),
-        },
-    }
-}
-
-/// Finds the sleep areas of the machine's disks, and returns whether others cannot be used.
-fn find(places: &Places<'_>, complaints: &mut dyn Write) -> Result<(Survey, bool), Error> {
-    let mut is_refused = false;
-    let areas = survey(places, &mut |node: &str, error: Error| {
-        is_refused |= matches!(error, Error::Table(error) if error.concerns_area());
-        complain(complaints, format_args!("{node}: {error}"));
-    })?;
-    Ok((areas, is_refused))
-}
-
-/// The sleep area that takes all of a device.
-fn area_of<'a>(
-    device: &'a mut BlockDevice,
-    scratch: &'a mut Page,
-) -> Result<Area<'a, BlockDevice>, Error> {
-    let bytes = device.capacity();
-    let all = Window::new(device, 0, bytes)?;
-    Ok(Area::open(all, scratch, None)?)
 }

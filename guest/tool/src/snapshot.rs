@@ -8,9 +8,13 @@ use poorwill_store::{Configuration, Name as SnapshotName};
 use rustix::fs::{Mode, OFlags, open, sync};
 use rustix::io::{retry_on_intr, write as write_some};
 
+use crate::area::{area_of, change, open_only_area};
+use crate::complaint::complain;
 use crate::disks::unguarded_partitions;
+use crate::domain::need_machine;
 use crate::error::{Error, Name};
-use crate::{Places, area_of, change, complain, files, need_machine, open_only_area};
+use crate::files;
+use crate::places::Places;
 
 /// Sleeps, and keeps the image as snapshot `name`. `unguarded` accepts partitions whose changes a
 /// wake cannot detect. The call returns after each wake from the snapshot.

@@ -10,10 +10,11 @@ use poorwill_store::{RecordError, SlotId, SlotState, SlotStatus};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{read as read_some, retry_on_intr};
 
+use crate::area::area_of;
 use crate::device::{Access, BlockDevice};
 use crate::disks::Found;
 use crate::error::Error;
-use crate::{Places, area_of};
+use crate::places::Places;
 
 /// Reads the manifest of a firmware file.
 pub(crate) fn manifest(file: &str) -> Result<Manifest, Error> {
