@@ -4,7 +4,8 @@ use poorwill_bare::aplic::{DETACHED, SENDS_MESSAGES};
 use poorwill_bare::aplic::{DOMAINCFG, GENMSI, SETIENUM, SETIPNUM, SOURCECFG, TARGET};
 use poorwill_bare::mmio::{read32, write32};
 
-use crate::IDENTITY;
+/// External interrupt that attacks raise.
+pub(crate) const IDENTITY: usize = 77;
 
 /// The source that is raised.
 const SOURCE: usize = 1;

@@ -4,8 +4,10 @@ use poorwill_bare::hart::time;
 use sbi_rt::{HartMask, Physical, SbiRet};
 use sbi_spec::binary::{RET_ERR_INVALID_ADDRESS, RET_ERR_INVALID_PARAM};
 
+use crate::orders::Orders;
+use crate::output::say;
 use crate::probe::{INSTRUCTION_FAULT, LOAD_FAULT, STORE_FAULT, execute, load, read, store, write};
-use crate::{Orders, aplic, disk, dma, say};
+use crate::{aplic, disk, dma};
 
 /// Time for a line, in units of 100 ns.
 const LINE: u64 = 50_000;

@@ -1,8 +1,11 @@
 //! Attacks by a disk: an NVMe controller whose addresses name what is not the domain's.
 
+use crate::aplic::IDENTITY;
 use crate::nvme::{Nvme, Outcome, PAGE, Page, READ, TRANSFER_ERROR, Transfer, WRITE, own_queues};
+use crate::orders::Orders;
+use crate::output::say;
 use crate::probe::{clear_pending, is_pending, read, spin, write};
-use crate::{IDENTITY, Orders, say, watch};
+use crate::watch;
 
 /// Registers of configuration space: commands with status, and the first capability.
 const PCI_COMMAND: u64 = 4;

@@ -4,8 +4,11 @@ use core::cell::UnsafeCell;
 
 use poorwill_bare::hart::time;
 
+use crate::aplic::IDENTITY;
+use crate::orders::Orders;
+use crate::output::say;
 use crate::probe::{read, spin, write};
-use crate::{IDENTITY, Orders, say, watch};
+use crate::watch;
 
 /// Registers of the device (QEMU's docs/specs/edu.rst).
 const RAISE: u64 = 0x60;
@@ -214,7 +217,7 @@ fn reads_foreign(device: u64, orders: &Orders) -> bool {
     let is_set = from_memory(device, OWN.address());
     let is_read = from_memory(device, orders.foreign_memory);
     let is_back = to_memory(device, OWN.address(), BYTES);
-    let program = crate::start();
+    let program = crate::image::start();
     let is_same = (0..WORDS).all(|place| {
         // SAFETY: within the block, and within the program.
         unsafe {

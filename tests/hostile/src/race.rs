@@ -8,8 +8,8 @@ use poorwill_bare::{hart::time, suspend};
 use sbi_spec::binary::RET_ERR_ALREADY_AVAILABLE;
 use sbi_spec::hsm::{EID_HSM, HART_START, HART_STOP, hart_state};
 
+use crate::output::say;
 use crate::probe::{set_timer, spin};
-use crate::say;
 
 /// A hart of the race. The loop below knows the offsets.
 #[repr(C)]

@@ -7,8 +7,8 @@ use poorwill_bare::suspend;
 use sbi_spec::susp::{EID_SUSP, SUSPEND};
 
 use crate::attack;
+use crate::output::say;
 use crate::probe::set_timer;
-use crate::say;
 
 /// Time between two sleeps, and between two requests of the master, in units of 100 ns.
 const AWAKE: u64 = 200_000;

@@ -4,8 +4,10 @@ use core::cell::UnsafeCell;
 
 use poorwill_bare::{aplic, hart::time};
 
+use crate::aplic::IDENTITY;
+use crate::orders::Orders;
+use crate::output::say;
 use crate::probe::{clear_pending, is_pending, read, takes_external, write};
-use crate::{IDENTITY, Orders, say};
 
 /// How long it watches, in units of 100 ns.
 const WATCH: u64 = 60_000_000;
@@ -30,7 +32,7 @@ static BLOCK: Block = Block(UnsafeCell::new([0; WORDS]));
 
 /// The address of the watched block in another domain with this program.
 pub(crate) fn block_in(program: u64) -> u64 {
-    let offset = BLOCK.0.get().addr() - crate::start().addr();
+    let offset = BLOCK.0.get().addr() - crate::image::start().addr();
     program + offset as u64
 }
 
