@@ -4,33 +4,16 @@ use core::fmt;
 use core::sync::atomic::Ordering;
 
 use poorwill_drivers::uart::Printed;
-use poorwill_log::{LineBudget, Lines};
+use poorwill_log::LineBudget;
 use spin::Mutex;
 
-use super::LiveDomain;
+use super::live::LiveDomain;
+use super::waiting::Waiting;
 use crate::platform::{self, console};
 
 /// Attempts without a printed byte after which a hart leaves text waiting. At 115,200 baud a byte
 /// takes fewer.
 const PRINT_FAILURES: u32 = 1000;
-
-/// Text that waits for the console.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    /// The domain's own.
-    own: Lines,
-    /// The firmware's, about the domain.
-    firmware: Lines,
-}
-
-impl Waiting {
-    pub(super) const fn new() -> Self {
-        Waiting {
-            own: Lines::new(),
-            firmware: Lines::new(),
-        }
-    }
-}
 
 /// Output of a domain. A domain without the UART never waits for the console, and no other domain's
 /// hart prints its text.
