@@ -11,11 +11,12 @@
 
 mod causes;
 mod generate;
+mod protection;
 mod trial;
 
 use super::wild;
 use crate::{
-    arch::{self, guard, os_csr, sandbox},
+    arch::{self, os_csr, sandbox},
     check,
     machine::Machine,
     say, workers,
@@ -23,6 +24,7 @@ use crate::{
 use arrayvec::ArrayVec;
 use causes::Hart;
 use core::fmt::{self, Display};
+use protection::is_firmware_closed;
 use trial::Trial;
 
 pub(super) fn run(machine: &Machine, hart: usize) {
@@ -58,11 +60,6 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     } else {
         workers::check_all(machine, hart);
     }
-}
-
-/// Whether the hart has what keeps us out of the firmware's memory (PMP).
-fn is_firmware_closed(machine: &Machine) -> bool {
-    guard::load32(machine.firmware_address()).is_some()
 }
 
 /// Each exception was seen, or is known not to come.

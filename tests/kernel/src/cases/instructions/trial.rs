@@ -5,7 +5,7 @@ mod known;
 use super::{
     causes::{Hart, LANDING_PADS},
     generate::{self, HALVES, Page},
-    is_firmware_closed,
+    protection::is_firmware_closed,
 };
 use crate::{
     arch::{
