@@ -41,10 +41,10 @@ pub(crate) fn print_line(text: fmt::Arguments) {
 }
 
 /// Prints one line on the console, in `format!`'s syntax.
-#[macro_export]
 macro_rules! say {
     ($($arg:tt)*) => { $crate::console::print_line(format_args!($($arg)*)) };
 }
+pub(crate) use say;
 
 /// `sbi-testing` reports through the `log` crate.
 struct Logger;

@@ -24,10 +24,22 @@ mod units;
 mod verdict;
 mod workers;
 
+use core::arch::global_asm;
+
+pub(crate) use console::say;
 use dtoolkit::fdt::Fdt;
 use machine::Machine;
 pub(crate) use poorwill_bare::{mmio, read_csr, write_csr};
 use poorwill_devicetree::open;
+pub(crate) use verdict::check;
+
+// The code enters the functions below. It is not in `arch`, which names nothing of this file.
+global_asm!(
+    include_str!("arch/entry.S"),
+    main = sym main,
+    work = sym work,
+    fatal = sym fatal,
+);
 
 /// Where the entry code goes to, on the boot hart alone.
 extern "C" fn main(hart: usize, device_tree: *const u8) -> ! {

@@ -47,12 +47,12 @@ pub(crate) fn count(held: bool, what: core::fmt::Arguments) {
 }
 
 /// Checks that a condition holds; the rest says what was expected.
-#[macro_export]
 macro_rules! check {
     ($held:expr, $($what:tt)+) => {
         $crate::verdict::count($held, format_args!($($what)+))
     };
 }
+pub(crate) use check;
 
 /// Checks that a call was answered by one of `wanted`, and prints the answer.
 pub(crate) fn check_error(what: &str, answer: SbiRet, wanted: &[Error]) {
