@@ -175,7 +175,7 @@ perf: say-perf setup build test-kernel ## Compare the firmware's instruction cou
 ROUNDS ?= 2
 
 .PHONY: count
-count: firmware irqs-off
+count: firmware irqs-off test-kernel
 	@echo "perf: instructions"
 	@base=$$(tools/base $(BASE)) && POORWILL_BASE=$$base POORWILL_ROUNDS=$(ROUNDS) POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
 
