@@ -11,10 +11,9 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use poorwill_bench::report::plot::{self, Bar};
 use poorwill_machine::interrupt;
-use poorwill_tests::crowd::{Others, longest_refusal};
 use poorwill_tests::{
-    Cores, Entries, Host, Late, Part, Prepared, Seen, Setup, expand, is_chosen, number, read_plan,
-    run_trial, wakes,
+    Cores, Entries, Host, Late, Others, Part, Prepared, Seen, Setup, expand, is_chosen,
+    longest_refusal, number, read_plan, run_trial, wakes,
 };
 
 /// Frames beside each domain, unless `POORWILL_FRAMES` gives another number.

@@ -146,7 +146,7 @@ impl Liar<'_> {
 impl Hooks for Liar<'_> {
     type Memory = DmaMemory;
 
-    /// What it says of being ready is true: nobody could tell otherwise.
+    /// Its ready bit follows the enable bit, possibly late.
     fn status(&mut self, core: &mut Core) -> u32 {
         let wants = core.registers.configuration & CSTS_RDY;
         if wants != core.status & CSTS_RDY && !self.lies(8) {

@@ -9,7 +9,6 @@
 mod boot_files;
 mod console;
 mod cores;
-pub mod crowd;
 mod damage;
 mod disks;
 mod domains;
@@ -47,7 +46,7 @@ mod trial;
 mod update;
 
 pub use cores::{Cores, Host};
-pub use domains::{Entries, Late, Part, Seen, Wake, wakes};
+pub use domains::{Entries, Late, Others, Part, Seen, Wake, longest_refusal, wakes};
 pub use expand::{Trial, ask_for_cuts, expand, soak_wakes};
 pub use ledger::Ledger;
 pub use plan::{Plan, load_plan, read_plan};

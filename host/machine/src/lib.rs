@@ -30,6 +30,7 @@ mod power_supply;
 pub mod psu;
 mod qemu;
 pub mod qmp;
+mod quoted;
 mod ram;
 pub mod resources;
 mod running;

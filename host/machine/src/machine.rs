@@ -1,11 +1,12 @@
 //! The description of a machine.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::power_supply::PowerSupply;
+use crate::quoted::quoted;
 use crate::size::Bytes;
 
 /// The kernel command line of all Debian guests: the root by its partition label, the console on
@@ -168,6 +169,13 @@ impl Machine {
     /// Adds an argument of QEMU, and its value.
     pub fn add(&mut self, option: &str, value: impl Into<OsString>) {
         self.extra_arguments.extend([option.into(), value.into()]);
+    }
+
+    /// Makes QEMU load a file into memory, as it is.
+    pub fn load(&mut self, file: &Path, address: u64) {
+        let file = quoted(file);
+        let loader = format!("loader,file={file},addr={address:#x},force-raw=on");
+        self.add("-device", loader);
     }
 
     /// The same machine with these sockets, by their numbers. They follow each other in the harts'

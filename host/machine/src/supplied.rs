@@ -13,6 +13,7 @@ use crate::flash::{FlashError, make_loader};
 use crate::power_supply::{PowerSupply, SOURCE};
 use crate::psu::{Link, PsuError};
 use crate::qmp::socket_folder;
+use crate::quoted::quoted;
 use crate::size::Bytes;
 use crate::tree::{self, TreeError};
 use crate::{Machine, Qemu};
@@ -109,15 +110,14 @@ fn plugin_arguments(
     cache: Geometry,
 ) -> [OsString; 4] {
     // The caches model loads from the start (`loads=always`): a sleep writes back by loads, and no
-    // signal announces it. QEMU reads two commas in a name as one.
-    let name = |file: &Path| file.to_string_lossy().replace(',', ",,");
+    // signal announces it.
     let plugin = format!(
         "{},ram={},l1={},ways={},loads=always,irq={SOURCE},control={},hold-up={},grace={GRACE_US}",
-        name(&supply.plugin),
-        name(ram),
+        quoted(&supply.plugin),
+        quoted(ram),
         cache.bytes(),
         cache.ways(),
-        name(socket),
+        quoted(socket),
         supply.instructions(),
     );
     // The plugin's time base needs all harts in one thread.

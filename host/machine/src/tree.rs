@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use thiserror::Error;
 
 use crate::power_supply::SOURCE;
+use crate::quoted::quoted;
 use crate::{Console, Interrupts, Machine, Qemu};
 
 /// The first line of a tree's source.
@@ -95,8 +96,7 @@ pub fn write_source(source: &str, file: &Path) -> Result<(), TreeError> {
 /// Makes QEMU write the machine's tree to `file`, and reads it.
 fn ask(machine: &Machine, qemu: &Qemu, file: &Path) -> Result<Vec<u8>, TreeError> {
     let mut dump = OsString::from("dumpdtb=");
-    // QEMU reads two commas in a name as one.
-    dump.push(file.to_string_lossy().replace(',', ",,"));
+    dump.push(quoted(file));
     let made = Command::new(&qemu.program)
         .args(machine.arguments(Console::Pipe))
         .arg("-machine")

@@ -7,34 +7,26 @@ use poorwill_sleep::cut::{CutReason, Misfit};
 
 use crate::banks;
 
-/// The calling hart, whose OS is stopped.
-#[derive(Clone, Copy, Debug)]
-pub struct StoppedHart<'a, H> {
-    /// Its ID.
-    pub id: u64,
-    /// Access to its state.
-    pub access: &'a H,
-}
-
 /// Writes the OS's registers on the calling hart, and the execution at which the OS was stopped.
 /// Returns the bytes.
 ///
 /// # Errors
 ///
 /// [`CutReason::HartState`], [`CutReason::NoRoom`].
-pub fn write<H: HartAccess + BankAccess>(
-    hart: StoppedHart<'_, H>,
+pub fn write(
+    id: u64,
+    hart: &(impl HartAccess + BankAccess),
     stopped_at: Execution,
     into: &mut [Page],
 ) -> Result<u64, CutReason> {
-    let context = HartContext::capture(hart.access);
-    let mut context = context.map_err(|_| CutReason::HartState(hart.id))?;
+    let context = HartContext::capture(hart);
+    let mut context = context.map_err(|_| CutReason::HartState(id))?;
     context.execution = Some(stopped_at);
     let mut writer = StateWriter::new(into);
     for section in context.sections() {
         writer.section(section.tag, 0, section.version, section.bytes)?;
     }
-    banks::write(hart.access, &mut writer)?;
+    banks::write(hart, &mut writer)?;
     writer.section(DEADLINE.0, 0, DEADLINE.1, &context.deadline.unwrap_or(NONE))?;
     Ok(writer.finish())
 }
@@ -69,8 +61,9 @@ pub fn check_room(hart: &impl BankAccess, pages: usize) -> Result<(), CutReason>
 ///
 /// [`CutReason::Misfit`].
 // The result has the caller's error type: a conversion would copy the context.
-pub fn read<H: HartAccess + BankAccess>(
-    hart: StoppedHart<'_, H>,
+pub fn read(
+    id: u64,
+    hart: &(impl HartAccess + BankAccess),
     pages: &[Page],
     bytes: u64,
 ) -> Result<HartContext, CutReason> {
@@ -80,7 +73,7 @@ pub fn read<H: HartAccess + BankAccess>(
         ..HartContext::default()
     };
     for section in sections.left() {
-        if banks::is_fitting(hart.access, section) {
+        if banks::is_fitting(hart, section) {
             continue;
         }
         let is_ours = context.read(Section {
@@ -94,8 +87,8 @@ pub fn read<H: HartAccess + BankAccess>(
             Err(_) => return Err(Misfit::Section(section.owner).into()),
         }
     }
-    let fits = context.check(hart.access);
-    fits.map_err(|_| Misfit::Hart(hart.id))?;
+    let fits = context.check(hart);
+    fits.map_err(|_| Misfit::Hart(id))?;
     Ok(context)
 }
 

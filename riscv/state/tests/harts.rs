@@ -14,7 +14,7 @@ use poorwill_sleep::cut::{CutReason, Misfit};
 use poorwill_sleep::{Core, Moment};
 use poorwill_state::HartStart;
 use poorwill_state::banks::{self, WakingBanks};
-use poorwill_state::part::{self, StoppedHart};
+use poorwill_state::part;
 use poorwill_state::sleeper;
 use proptest::prelude::*;
 
@@ -46,13 +46,6 @@ impl Model {
             banks: RefCell::new(most.map(bank)),
             most,
             deadline: RefCell::new(deadline),
-        }
-    }
-
-    fn stopped(&self) -> StoppedHart<'_, Self> {
-        StoppedHart {
-            id: 7,
-            access: self,
         }
     }
 }
@@ -153,10 +146,10 @@ proptest! {
         let hart = Model::new(seed, most, deadline);
         let mut pages = vec![Page::ZERO; 4];
         prop_assert_eq!(part::check_room(&hart, pages.len()), Ok(()));
-        let bytes = part::write(hart.stopped(), execution(seed), &mut pages).unwrap();
+        let bytes = part::write(7, &hart, execution(seed), &mut pages).unwrap();
 
         let woken = Model::new(!seed, most, None);
-        let context = part::read(woken.stopped(), &pages, bytes).unwrap();
+        let context = part::read(7, &woken, &pages, bytes).unwrap();
         prop_assert_eq!(context.execution.as_ref().map(|at| at.pc), Some(seed ^ 1));
         // A part without a deadline is one with a deadline that never comes.
         prop_assert_eq!(context.deadline, Some(deadline.unwrap_or(u64::MAX)));
@@ -170,11 +163,11 @@ proptest! {
     fn a_part_of_another_hart_is_refused(seed: u64, most in sizes(), other in sizes()) {
         let hart = Model::new(seed, most, None);
         let mut pages = vec![Page::ZERO; 4];
-        let bytes = part::write(hart.stopped(), execution(seed), &mut pages).unwrap();
+        let bytes = part::write(7, &hart, execution(seed), &mut pages).unwrap();
         let here = Model::new(0, other, None);
         let fits = [0, 2].iter().all(|bank| most[*bank] == 0 || most[*bank] == other[*bank])
             && most[1] <= other[1];
-        let read = part::read(here.stopped(), &pages, bytes);
+        let read = part::read(7, &here, &pages, bytes);
         prop_assert_eq!(read.is_ok(), fits);
         if let Err(reason) = read {
             prop_assert!(matches!(reason, CutReason::Misfit(Misfit::Unknown(_))), "{reason:?}");

@@ -34,7 +34,14 @@ const NOBODYS: [u64; 19] = [
     0x8700_0000,
 ];
 
-/// The guest's number for a role, and the time of its sleeps.
+/// The orders of a domain that has no devices, and tries no addresses.
+pub(super) fn orders_alone(role: Role) -> Vec<u8> {
+    let (role, sleep) = number(role);
+    let words = [role, 0, 0, 0, 0, 0, 0, 0, 0, sleep, 0];
+    words.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+/// The guest's number for a role, and the time of its sleeps or the number of refusals.
 fn number(role: Role) -> (u64, u64) {
     match role {
         Role::Attack => (0, 0),
@@ -53,6 +60,8 @@ fn number(role: Role) -> (u64, u64) {
         Role::Stop => (13, 0),
         Role::BeginLine => (14, 0),
         Role::Race(ticks) => (16, ticks),
+        Role::Storm => (17, 0),
+        Role::Ask(refusals) => (18, refusals),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Machines with a domain on each socket.
 
+mod crowd;
 mod entries;
 mod hostile;
 mod page;
@@ -18,6 +19,7 @@ use poorwill_machine::{Machine, Qemu};
 
 use crate::plan::{Bus, Critical, Domain, Linux, Load};
 use crate::setup::{Setup, found};
+pub use crowd::{Others, longest_refusal};
 pub use entries::Entries;
 pub(crate) use page::machine as of_page;
 pub use steady::{Late, Wake, wakes};
@@ -70,8 +72,8 @@ impl Sockets<'_> {
                     &self.setup.critical
                 }
             };
-            load(&mut machine, found(program)?, MEMORY[socket] + PROGRAM);
-            load(&mut machine, &argument, MEMORY[socket] + ORDERS);
+            machine.load(found(program)?, MEMORY[socket] + PROGRAM);
+            machine.load(&argument, MEMORY[socket] + ORDERS);
         }
         Ok(machine)
     }
@@ -188,14 +190,7 @@ pub(crate) fn add_loads(
                 &own
             }
         };
-        load(machine, file, one.at);
+        machine.load(file, one.at);
     }
     Ok(())
-}
-
-/// Makes QEMU load a file into memory.
-fn load(machine: &mut Machine, file: &Path, address: u64) {
-    let file = file.display();
-    let loader = format!("loader,file={file},addr={address:#x},force-raw=on");
-    machine.add("-device", loader);
 }

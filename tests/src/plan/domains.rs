@@ -54,6 +54,11 @@ pub enum Role {
     /// Two further harts start each other, and the first one parks as above: each time no other hart
     /// may run on.
     Race(u64),
+    /// Parks and wakes without a pause.
+    Storm,
+    /// Asks for the machine's sleep until it was refused this number of times, and says how long the
+    /// longest refusal took.
+    Ask(u64),
 }
 
 impl Role {

@@ -31,9 +31,7 @@ pub(super) fn load(machine: &mut Machine, folder: &Path) -> std::io::Result<()> 
     let file = folder.join("loop");
     fs::write(&file, LOOP.to_le_bytes())?;
     for address in PROGRAMS {
-        let file = file.display();
-        let loader = format!("loader,file={file},addr={address:#x},force-raw=on");
-        machine.add("-device", loader);
+        machine.load(&file, address);
     }
     Ok(())
 }

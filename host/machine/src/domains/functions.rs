@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::description::DomainOnQemu;
+use crate::quoted::quoted;
 
 /// The most functions of a Linux: their slots share a wired source.
 pub(super) const MAX: usize = 7;
@@ -195,9 +196,4 @@ pub(super) fn critical_nodes() -> String {
 /// A count of sockets or functions as QEMU's and the tree's 32 bits.
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("a machine has few of them")
-}
-
-/// A file's name within an argument of QEMU, which reads two commas as one.
-pub(super) fn quoted(file: &Path) -> String {
-    file.to_string_lossy().replace(',', ",,")
 }

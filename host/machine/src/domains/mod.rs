@@ -12,7 +12,6 @@ mod trees;
 
 pub use description::{DomainOnQemu, Domains};
 use description::{INITRD, PROGRAM, TREE};
-use functions::quoted;
 pub use functions::{critical_devices, critical_functions};
 
 use std::ffi::OsString;
@@ -242,9 +241,7 @@ impl Domains {
                     file: file.to_owned(),
                 });
             }
-            let (file, address) = (quoted(file), memory.start + offset);
-            let value = format!("loader,file={file},addr={address:#x},force-raw=on");
-            machine.add("-device", value);
+            machine.load(file, memory.start + offset);
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use thiserror::Error;
 
 use crate::interrupt::{self, Interrupted};
+use crate::quoted::quoted;
 
 mod command;
 
@@ -74,8 +75,7 @@ pub fn socket_folder() -> io::Result<TempDir> {
 /// QEMU's arguments for a control socket at `socket`.
 #[must_use]
 pub fn socket_arguments(socket: &Path) -> [OsString; 2] {
-    // QEMU reads two commas in a name as one.
-    let name = socket.to_string_lossy().replace(',', ",,");
+    let name = quoted(socket);
     [
         "-qmp".into(),
         format!("unix:{name},server=on,wait=off").into(),

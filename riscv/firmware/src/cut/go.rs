@@ -30,7 +30,7 @@ use crate::platform::console::{print, say};
 use crate::platform::memory_controller::Controller;
 use crate::platform::platform;
 use crate::platform::power_fail::{self, PowerFail};
-use poorwill_state::part::{self, StoppedHart};
+use poorwill_state::part;
 use poorwill_state::{HartStart, Keep, Store};
 
 /// The number of harts that are not restored yet, and one more until devices and controllers may
@@ -196,11 +196,7 @@ impl GoMachine for Going {
 // Not inlined: a context is large.
 #[inline(never)]
 fn read_part(own: ThisHart, part: &Part) -> Result<HartContext, CutReason> {
-    let hart = StoppedHart {
-        id: own.id(),
-        access: &own.access(),
-    };
-    part::read(hart, part.pages(), part.bytes()?)
+    part::read(own.id(), &own.access(), part.pages(), part.bytes()?)
 }
 
 /// Reads the part of the hart whose OS asked for the sleep.

@@ -26,7 +26,7 @@ use crate::hart::workers::StoppedHarts;
 use crate::hart::{self, Hart, ThisHart, domain_state, this_hart, waking};
 use crate::platform::power::{self, PowerOff};
 use crate::platform::{platform, power_fail, virtio};
-use poorwill_state::part::{self, StoppedHart};
+use poorwill_state::part;
 use poorwill_state::{Keep, Saving, Store};
 
 /// Maximum wait of a request for the other harts' write-back of their caches.
@@ -446,9 +446,5 @@ fn write_part(own: ThisHart, frame: &TrapFrame, part: &mut Part) -> Result<u64, 
         cycles: csr::read::<{ csr::MCYCLE }>(),
         instructions: csr::read::<{ csr::MINSTRET }>(),
     };
-    let hart = StoppedHart {
-        id: own.id(),
-        access: &own.access(),
-    };
-    part::write(hart, stopped_at, part.pages_mut())
+    part::write(own.id(), &own.access(), stopped_at, part.pages_mut())
 }

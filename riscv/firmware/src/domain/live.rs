@@ -44,6 +44,16 @@ pub(crate) struct LiveDomain {
     pub(crate) plan: Once<PmpPlan>,
 }
 
+/// Properties of a domain beside its resources.
+pub(super) struct Traits {
+    pub(super) name: NodeName,
+    pub(super) boot_hart: Option<u64>,
+    pub(super) has_budget: bool,
+    pub(super) has_console: bool,
+    pub(super) takes_interrupts: bool,
+    pub(super) next_mode: NextMode,
+}
+
 impl LiveDomain {
     pub(super) fn new(index: usize, domain: Domain, traits: Traits) -> Self {
         LiveDomain {
@@ -63,19 +73,7 @@ impl LiveDomain {
             plan: Once::new(),
         }
     }
-}
 
-/// Properties of a domain beside its resources.
-pub(super) struct Traits {
-    pub(super) name: NodeName,
-    pub(super) boot_hart: Option<u64>,
-    pub(super) has_budget: bool,
-    pub(super) has_console: bool,
-    pub(super) takes_interrupts: bool,
-    pub(super) next_mode: NextMode,
-}
-
-impl LiveDomain {
     /// Returns whether the domain's OS gets its device tree at another place than the previous stage
     /// left it.
     pub(crate) fn copies_tree(&self) -> bool {
@@ -92,9 +90,7 @@ impl LiveDomain {
             false => NextMode::Supervisor,
         }
     }
-}
 
-impl LiveDomain {
     /// Registers that the domain's OS runs from here on: the caller starts it.
     ///
     /// # Panics

@@ -48,8 +48,8 @@ impl LiveDomain {
         self.write(about, line);
     }
 
-    /// As [`say`](Self::say), without a bound. A domain without the UART waits for no other domain: its
-    /// line is left out while another hart has the log. Returns whether the line was written.
+    /// As [`say`](Self::say). A domain without the UART waits for no other domain: while another hart
+    /// has the log, its line is left out, and false returned. Its lines are not bounded here.
     pub(crate) fn say_at_once(&self, line: fmt::Arguments<'_>) -> bool {
         if self.has_console {
             self.say(line);

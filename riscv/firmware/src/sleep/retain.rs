@@ -66,9 +66,10 @@ impl Sleeper for Resting {
             interrupt: pending.other,
             timer_due: self.timer.due(),
             // Domains read the clock by mediation, and set no alarm.
-            alarm_in: platform()
-                .clock_page
-                .map_or_else(|| time.alarm_in(), |_| None),
+            alarm_in: match platform().clock_page {
+                Some(_) => None,
+                None => time.alarm_in(),
+            },
             typed: line.input,
             battery_low: line.line_break,
             power_fails: power_fail::noticed(),

@@ -62,8 +62,8 @@ pub(crate) unsafe fn hand_over(
     }
 }
 
-/// The hart for the domain's next stage: the domain's own, or the one that `stage` prefers, if it
-/// arrives, or else `own`.
+/// The hart for the domain's next stage. A domain without a boot hart starts on the one that `stage`
+/// prefers, or on `own` if that one does not arrive.
 ///
 /// # Errors
 ///

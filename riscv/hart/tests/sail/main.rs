@@ -51,8 +51,8 @@ fn same<T: PartialEq + Debug>(seed: u64, case: &Case, what: &str, own: &T, sail:
     );
 }
 
-/// The state after the instruction, without a fault; `None` if the instruction is none that the
-/// emulation serves.
+/// The state after the instruction, without a fault; `None` for an instruction that the emulation
+/// does not serve.
 fn without_fault(hart: &mut Hart, case: &Case) -> Option<(State, &'static str)> {
     hart.set(case, true, true);
     let step = hart.step();

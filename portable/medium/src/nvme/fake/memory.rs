@@ -14,7 +14,7 @@ pub(crate) fn store_bytes(memory: &impl DeviceMemory, address: u64, from: &[u8])
     }
 }
 
-/// Reads as many bytes, in whole words, from `address` on.
+/// Fills `into` with whole words from `address` on.
 pub(crate) fn load_bytes(memory: &impl DeviceMemory, address: u64, into: &mut [u8]) {
     for (address, word) in (address..).step_by(8).zip(into.as_chunks_mut::<8>().0) {
         *word = memory.load(address).to_le_bytes();

@@ -4,12 +4,15 @@
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
+use poorwill_machine::console::FAILURES;
 use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{Machine, PowerOn, tree};
 
-use crate::Setup;
+use super::hostile::orders_alone;
+use crate::plan::Role;
+use crate::setup::{Setup, found};
 
 /// Domains of the machine.
 const DOMAINS: u64 = 8;
@@ -24,11 +27,6 @@ const ORDERS: u64 = 0x80_0000;
 /// The domain that asks for sleeps. The first one has the console, and another one's lines do not
 /// wait for that.
 const MASTER: u64 = 1;
-
-/// Roles of the hostile guest (tests/hostile).
-const IDLE: u64 = 7;
-const STORM: u64 = 17;
-const ASK: u64 = 18;
 
 /// Limit of the wait for all refusals.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -49,16 +47,15 @@ pub enum Others {
 ///
 /// A missing file, or a machine that does not do this.
 pub fn longest_refusal(setup: &Setup, others: Others, refusals: u32) -> anyhow::Result<u64> {
-    let found = |file: &Result<_, String>| file.clone().map_err(|error| anyhow!(error));
-    let qemu = setup.qemu.as_ref().map_err(|error| anyhow!("{error}"))?;
-    let (guest, plugin) = (found(&setup.hostile)?, found(&setup.plugin)?);
+    let (qemu, guest) = (found(&setup.qemu)?, found(&setup.hostile)?);
+    let plugin = found(&setup.plugin)?;
     let folder = socket_folder()?;
     let at = |name: &str| folder.path().join(name);
 
     let mut machine = Machine {
         harts: u32::try_from(DOMAINS)?,
         memory: Bytes::mib(192),
-        ..Machine::new(&found(&setup.firmware)?)
+        ..Machine::new(found(&setup.firmware)?)
     };
     tree::write(&machine, qemu, &partition(), &at("tree"))?;
     machine.add("-dtb", at("tree"));
@@ -66,22 +63,18 @@ pub fn longest_refusal(setup: &Setup, others: Others, refusals: u32) -> anyhow::
     machine.add("-plugin", format!("{},grace=0", plugin.display()));
     for domain in 0..DOMAINS {
         let role = match others {
-            _ if domain == MASTER => ASK,
-            Others::Idle => IDLE,
-            Others::Storm => STORM,
+            _ if domain == MASTER => Role::Ask(refusals.into()),
+            Others::Idle => Role::Idle,
+            Others::Storm => Role::Storm,
         };
         let orders = at(&format!("orders{domain}"));
-        fs::write(&orders, orders_of(role, refusals))?;
-        for (file, offset) in [(&orders, ORDERS), (&guest, PROGRAM)] {
-            let place = memory(domain) + offset;
-            let file = file.display();
-            let loader = format!("loader,file={file},addr={place:#x},force-raw=on");
-            machine.add("-device", loader);
-        }
+        fs::write(&orders, orders_alone(role))?;
+        machine.load(&orders, memory(domain) + ORDERS);
+        machine.load(guest, memory(domain) + PROGRAM);
     }
 
     let mut running = machine.power_on(qemu, PowerOn::default())?;
-    running.fail_on(&["FAIL", "panic on hart", "cannot start"]);
+    running.fail_on(&FAILURES);
     let line = running.wait_for(" sleeps beside ", LIMIT);
     let line = line.with_context(|| running.tail(40).join("\n"))?.text;
     running.kill()?;
@@ -143,11 +136,4 @@ fn instance(domain: u64) -> String {
 
 fn owner(domain: u64) -> String {
     format!("cpu@{domain} {{ opensbi-domain = <&domain{domain}>; }};\n")
-}
-
-/// The orders of a role without devices and addresses; `refusals` takes the place of the sleep's
-/// time.
-fn orders_of(role: u64, refusals: u32) -> Vec<u8> {
-    let words = [role, 0, 0, 0, 0, 0, 0, 0, 0, u64::from(refusals), 0];
-    words.into_iter().flat_map(u64::to_le_bytes).collect()
 }
