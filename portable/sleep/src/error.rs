@@ -252,6 +252,12 @@ pub enum StateRefusal {
     /// The hart that slept is missing.
     #[error("this machine has no hart {0}, which slept")]
     NoHart(u64),
+    /// The hart that slept belongs to another domain.
+    #[error("hart {0}, which slept, is of another domain")]
+    ForeignHart(u64),
+    /// The hart that slept has other features than the one that checks its state.
+    #[error("hart {0}, which slept, has other extensions than the hart that wakes the machine")]
+    OtherFeatures(u64),
     /// The wake vector lies outside OS memory.
     #[error("the wake vector {0:#x} is not in OS memory")]
     WakeVector(u64),
@@ -273,7 +279,9 @@ impl From<StateRefusal> for Misfit {
             StateRefusal::Section(error) => error.into(),
             StateRefusal::Unknown { owner, .. } => Misfit::Unknown(owner),
             StateRefusal::NoCore => Misfit::NoCore,
-            StateRefusal::NoHart(hart) => Misfit::NoHart(hart),
+            StateRefusal::NoHart(hart)
+            | StateRefusal::ForeignHart(hart)
+            | StateRefusal::OtherFeatures(hart) => Misfit::NoHart(hart),
             StateRefusal::WakeVector(address) => Misfit::WakeVector(address),
             // Only images have these refusals.
             StateRefusal::Disk(_) | StateRefusal::Unguarded(_) | StateRefusal::Partitions(_) => {

@@ -27,12 +27,19 @@ impl SectionKey {
     }
 }
 
-/// The controllers of a machine.
+/// The controllers of a machine. Each has an owner, whose OS programs it.
 #[derive(Debug)]
 pub struct Controllers<R> {
-    plics: ArrayVec<Plic<R>, MAX_PLICS>,
+    plics: ArrayVec<(u8, Plic<R>), MAX_PLICS>,
     roots: ArrayVec<Root<R>, MAX_APLICS>,
-    aplics: ArrayVec<Domain<R>, MAX_APLICS>,
+    aplics: ArrayVec<(u8, Domain<R>), MAX_APLICS>,
+}
+
+/// The controllers of one owner, numbered from 0.
+#[derive(Debug)]
+pub struct OwnControllers<'c, R> {
+    all: &'c Controllers<R>,
+    owner: u8,
 }
 
 /// The OS's state in the controllers, with checked lengths.
@@ -55,8 +62,13 @@ impl<R: Registers<u32>> Controllers<R> {
         (Domain::<R>::TAG, Domain::<R>::VERSION),
     ];
 
-    /// The controllers in `described`; `registers` gives a controller's registers by address.
-    pub fn new(described: &Interrupts, registers: impl Fn(u64) -> R) -> Self {
+    /// The controllers in `described`. `registers` gives a controller's registers by address, and
+    /// `owner` the number of its owner.
+    pub fn new(
+        described: &Interrupts,
+        registers: impl Fn(u64) -> R,
+        owner: impl Fn(u64) -> u8,
+    ) -> Self {
         let plics = described.plics.iter();
         // Without a domain of the OS, sources cannot be delegated.
         let has_os = !described.os_aplics.is_empty();
@@ -64,45 +76,65 @@ impl<R: Registers<u32>> Controllers<R> {
         let domains = described.os_aplics.iter();
         Controllers {
             plics: plics
-                .map(|plic| Plic::new(registers(plic.base), plic))
+                .map(|plic| (owner(plic.base), Plic::new(registers(plic.base), plic)))
                 .collect(),
             roots: roots
                 .map(|root| Root::new(registers(root.base), root))
                 .collect(),
             aplics: domains
-                .map(|domain| Domain::new(registers(domain.base), domain))
+                .map(|domain| {
+                    let controller = Domain::new(registers(domain.base), domain);
+                    (owner(domain.base), controller)
+                })
                 .collect(),
         }
     }
 
+    /// The controllers of an owner.
+    pub fn of(&self, owner: u8) -> OwnControllers<'_, R> {
+        OwnControllers { all: self, owner }
+    }
+
     /// Sets the controllers up for the OS at a power-on.
     pub fn start(&self) {
-        self.plics.iter().for_each(Plic::start);
+        self.plics.iter().for_each(|(_, plic)| plic.start());
         self.roots.iter().for_each(Root::start);
     }
 
     /// Makes a source of the OS's first APLIC domain pending that no device drives. A source that
     /// the OS does not use is inactive and stays unchanged.
     pub fn raise(&self, source: u32) {
-        if let Some(aplic) = self.aplics.first() {
+        if let Some((_, aplic)) = self.aplics.first() {
             aplic.raise(source);
         }
+    }
+}
+
+impl<R: Registers<u32>> OwnControllers<'_, R> {
+    fn plics(&self) -> impl Iterator<Item = &Plic<R>> {
+        let own = (self.all.plics.iter()).filter(|(owner, _)| *owner == self.owner);
+        own.map(|(_, plic)| plic)
+    }
+
+    fn aplics(&self) -> impl Iterator<Item = &Domain<R>> {
+        let own = (self.all.aplics.iter()).filter(|(owner, _)| *owner == self.owner);
+        own.map(|(_, aplic)| aplic)
     }
 
     /// Shuts all APLICs: they send no more messages, except those that a hart has
     /// [requested](Self::are_sending) before.
     pub fn shut(&self) -> ShutDomains {
-        ShutDomains(self.aplics.iter().map(Domain::shut).collect())
+        ShutDomains(self.aplics().map(Domain::shut).collect())
     }
 
     /// Returns whether a message that a hart has requested from an APLIC is not yet sent.
     pub fn are_sending(&self) -> bool {
-        self.aplics.iter().any(Domain::is_sending)
+        self.aplics().any(Domain::is_sending)
     }
 
     /// Reopens the APLICs as they were before they were shut.
     pub fn reopen(&self, shut: &ShutDomains) {
-        for (aplic, domain) in self.aplics.iter().zip(&shut.0) {
+        for (aplic, domain) in self.aplics().zip(&shut.0) {
             aplic.reopen(*domain);
         }
     }
@@ -118,10 +150,10 @@ impl<R: Registers<u32>> Controllers<R> {
         shut: Option<&ShutDomains>,
         mut write: impl FnMut(SectionKey, &mut dyn Iterator<Item = u32>) -> Result<(), E>,
     ) -> Result<(), E> {
-        for (number, plic) in (0..).zip(&self.plics) {
+        for (number, plic) in (0..).zip(self.plics()) {
             write(SectionKey::of(plic, number), &mut plic.capture())?;
         }
-        for (number, aplic) in (0..).zip(&self.aplics) {
+        for (number, aplic) in (0..).zip(self.aplics()) {
             let held = shut.and_then(|shut| shut.0.get(usize::from(number)));
             let mut words = aplic.capture_as(held.copied());
             write(SectionKey::of(aplic, number), &mut words)?;
@@ -138,7 +170,7 @@ impl<R: Registers<u32>> Controllers<R> {
         &self,
         mut write: impl FnMut(SectionKey, &[u32]) -> Result<(), E>,
     ) -> Result<(), E> {
-        for (number, aplic) in (0..).zip(&self.aplics) {
+        for (number, aplic) in (0..).zip(self.aplics()) {
             let words: ArrayVec<u32, PENDING_WORDS> = aplic.pending().take(PENDING_WORDS).collect();
             write(pending_key(number), &words)?;
         }
@@ -157,11 +189,11 @@ impl<R: Registers<u32>> Controllers<R> {
         refuse: impl Fn(SectionKey, WrongLength) -> E,
     ) -> Result<ControllerState<'a>, E> {
         let mut state = ControllerState::default();
-        for (number, plic) in (0..).zip(&self.plics) {
+        for (number, plic) in (0..).zip(self.plics()) {
             let words = check_one(plic, number, &mut take, &refuse)?;
             state.plics.push(words);
         }
-        for (number, aplic) in (0..).zip(&self.aplics) {
+        for (number, aplic) in (0..).zip(self.aplics()) {
             let words = check_one(aplic, number, &mut take, &refuse)?;
             state.aplics.push(words);
             let pending = take(pending_key(number))?;
@@ -172,7 +204,7 @@ impl<R: Registers<u32>> Controllers<R> {
 
     /// DOMAINCFG of the APLICs in a state, for [`reopen`](Self::reopen).
     pub fn domains(&self, state: &ControllerState<'_>) -> ShutDomains {
-        let domains = self.aplics.iter().zip(&state.aplics);
+        let domains = self.aplics().zip(&state.aplics);
         ShutDomains(
             domains
                 .map(|(aplic, words)| aplic.domain(words.as_ref()))
@@ -183,12 +215,12 @@ impl<R: Registers<u32>> Controllers<R> {
     /// Restores the state, but keeps all APLICs shut until [`let_out`](Self::let_out) or
     /// [`reopen`](Self::reopen). A controller without a section stays unchanged.
     pub fn put_back(&self, state: &ControllerState<'_>) {
-        for (plic, words) in self.plics.iter().zip(&state.plics) {
+        for (plic, words) in self.plics().zip(&state.plics) {
             if let Some(words) = words {
                 plic.restore(words);
             }
         }
-        for (aplic, words) in self.aplics.iter().zip(&state.aplics) {
+        for (aplic, words) in self.aplics().zip(&state.aplics) {
             if let Some(words) = words {
                 aplic.put_back(words);
             }
@@ -198,7 +230,7 @@ impl<R: Registers<u32>> Controllers<R> {
     /// Opens the APLICs once the harts can take interrupts.
     pub fn let_out(&self, state: &ControllerState<'_>) {
         let states = state.aplics.iter().zip(&state.pending);
-        for (aplic, (words, pending)) in self.aplics.iter().zip(states) {
+        for (aplic, (words, pending)) in self.aplics().zip(states) {
             if let Some(words) = words {
                 aplic.let_out(words, pending);
             }

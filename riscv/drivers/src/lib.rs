@@ -28,7 +28,7 @@ mod syscon;
 pub mod uart;
 mod virtio_mmio;
 
-pub use controllers::{ControllerState, Controllers, SectionKey, ShutDomains};
+pub use controllers::{ControllerState, Controllers, OwnControllers, SectionKey, ShutDomains};
 pub use ecam::Ecam;
 pub use flash::FlashBank;
 pub use flush::FlushRegisters;

@@ -11,6 +11,7 @@ use poorwill_sleep::PARTITIONS_SECTIONS;
 use poorwill_sleep::cut::ToldStatus;
 
 use crate::cut;
+use crate::domain::kept::OfDomain;
 use crate::entry::stack;
 use crate::hart::memory;
 use poorwill_state::{Keep, Section, joined, sleeper, total};
@@ -55,10 +56,11 @@ const SECTIONS: [SectionVersion; total(ALL)] = {
     versions
 };
 
-/// The sections of the sleeping hart, of the machine, and of the disk.
+/// The sections of the sleeping hart, of the machine, of its domain, and of the disk.
 const ALL: &[&[Section]] = &[
     &sleeper::SECTIONS,
     <cut::Machine as Keep>::SECTIONS,
+    <OfDomain as Keep>::SECTIONS,
     &PARTITIONS_SECTIONS,
 ];
 

@@ -79,7 +79,7 @@ macro_rules! kept {
         $($($store:ident)|+ => $entry:ident: $Type:ty = $value:expr;)*
     ) => {
         $(#[$doc])*
-        pub(crate) struct $Owner { domain: u8, $($entry: &'static $Type,)* }
+        pub(crate) struct $Owner { domain: u8, $($entry: $Type,)* }
 
         impl $Owner {
             pub const fn of($domain: u8) -> Self {
@@ -107,7 +107,7 @@ macro_rules! kept {
                 fn save(&self, by: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
                     into.in_domain(self.domain, |into| {
                         $(if matches!(by.store, $(Store::$store)|+) {
-                            Keep::save(self.$entry, by, into)?;
+                            Keep::save(&self.$entry, by, into)?;
                         })*
                         Ok(())
                     })
@@ -121,7 +121,7 @@ macro_rules! kept {
                     sections.in_domain(self.domain, |sections| {
                         let mut state = $State::default();
                         $(if matches!(store, $(Store::$store)|+) {
-                            state.$entry = Keep::check(self.$entry, store, sections)?;
+                            state.$entry = Keep::check(&self.$entry, store, sections)?;
                         })*
                         Ok(state)
                     })
@@ -129,13 +129,13 @@ macro_rules! kept {
 
                 fn put_back(&self, store: Store, state: &$State<'_>) {
                     $(if matches!(store, $(Store::$store)|+) {
-                        Keep::put_back(self.$entry, store, &state.$entry);
+                        Keep::put_back(&self.$entry, store, &state.$entry);
                     })*
                 }
 
                 fn let_out(&self, store: Store, state: &$State<'_>) {
                     $(if matches!(store, $(Store::$store)|+) {
-                        Keep::let_out(self.$entry, store, &state.$entry);
+                        Keep::let_out(&self.$entry, store, &state.$entry);
                     })*
                 }
             }

@@ -50,7 +50,7 @@ fn described() -> Interrupts {
 }
 
 fn controllers<'a>(described: &Interrupts, memory: &'a Memory) -> Controllers<At<'a>> {
-    Controllers::new(described, |base| At(base, memory))
+    Controllers::new(described, |base| At(base, memory), |_| 0)
 }
 
 /// A memory in which an OS has programmed a number of its own into each register.
@@ -64,10 +64,10 @@ fn programmed(described: &Interrupts) -> Memory {
             At(base, &memory).write(offset, number);
         }
     };
-    for (plic, base) in controllers.plics.iter().zip(PLICS) {
+    for ((_, plic), base) in controllers.plics.iter().zip(PLICS) {
         program(base, &mut plic.offsets());
     }
-    if let Some(aplic) = controllers.aplics.first() {
+    if let Some((_, aplic)) = controllers.aplics.first() {
         program(APLIC, &mut aplic.offsets());
     }
     drop(controllers);
@@ -78,7 +78,7 @@ type Sections = Vec<(SectionKey, Vec<u32>)>;
 
 fn capture(controllers: &Controllers<At<'_>>) -> Sections {
     let mut sections = Vec::new();
-    let written = controllers.capture(None, |key, words| {
+    let written = controllers.of(0).capture(None, |key, words| {
         sections.push((key, words.collect()));
         Ok::<_, ()>(())
     });
@@ -94,7 +94,7 @@ fn check<'a>(
         let section = sections.iter().find(|(other, _)| *other == key);
         Ok(section.map(|(_, words)| &words[..]))
     };
-    controllers.check(take, |key, length| (key, length))
+    controllers.of(0).check(take, |key, length| (key, length))
 }
 
 #[test]
@@ -126,8 +126,8 @@ fn what_was_programmed_comes_back_to_each() {
     let controllers = controllers(&described, &after);
     let state = check(&controllers, &sections).unwrap();
     assert!(after.borrow().is_empty(), "a check touches nothing");
-    controllers.put_back(&state);
-    controllers.reopen(&controllers.domains(&state));
+    controllers.of(0).put_back(&state);
+    controllers.of(0).reopen(&controllers.of(0).domains(&state));
     for (address, value) in before.borrow().iter() {
         assert_eq!(after.borrow().get(address), Some(value), "{address:#x}");
     }
@@ -142,8 +142,8 @@ fn a_controller_without_a_section_stays_as_it_is() {
     let after = Memory::default();
     let controllers = controllers(&described, &after);
     let state = check(&controllers, &sections).unwrap();
-    controllers.put_back(&state);
-    controllers.let_out(&state);
+    controllers.of(0).put_back(&state);
+    controllers.of(0).let_out(&state);
     assert_eq!(after.borrow().len(), 5 + 2);
     let second = PLICS[1]..ROOT;
     assert!(
@@ -177,12 +177,14 @@ fn an_error_of_the_section_ends_the_walk() {
     let memory = programmed(&described);
     let controllers = controllers(&described, &memory);
     let mut asked = 0;
-    let written = controllers.capture(None, |_, _| {
+    let written = controllers.of(0).capture(None, |_, _| {
         asked += 1;
         if asked == 2 { Err("no room") } else { Ok(()) }
     });
     assert_eq!((written, asked), (Err("no room"), 2));
-    let read = controllers.check(|_| Err("malformed"), |_, _| "length");
+    let read = controllers
+        .of(0)
+        .check(|_| Err("malformed"), |_, _| "length");
     assert_eq!(read.unwrap_err(), "malformed");
 }
 
@@ -226,18 +228,21 @@ fn domains_that_are_shut_are_captured_as_they_were() {
     registers.write(DOMAINCFG, 0x104);
     let controllers = controllers(&described, &memory);
     let before = capture(&controllers);
-    assert!(!controllers.are_sending());
+    assert!(!controllers.of(0).are_sending());
     registers.write(GENMSI, 1 << 12 | 7);
-    let shut = controllers.shut();
+    let shut = controllers.of(0).shut();
     assert_eq!(registers.read(DOMAINCFG), 4, "its mode stays");
-    assert!(controllers.are_sending(), "a hart's message is on its way");
+    assert!(
+        controllers.of(0).are_sending(),
+        "a hart's message is on its way"
+    );
     let mut sections = Vec::new();
-    let written = controllers.capture(Some(&shut), |key, words| {
+    let written = controllers.of(0).capture(Some(&shut), |key, words| {
         sections.push((key, words.collect::<Vec<_>>()));
         Ok::<_, ()>(())
     });
     assert_eq!((written, sections), (Ok(()), before));
-    controllers.reopen(&shut);
+    controllers.of(0).reopen(&shut);
     assert_eq!(registers.read(DOMAINCFG), 0x104);
 }
 
@@ -253,12 +258,49 @@ fn domains_open_as_a_state_has_them_and_others_as_they_are() {
     let registers = At(APLIC, &after);
     let controllers = controllers(&described, &after);
     let state = check(&controllers, &sections).unwrap();
-    controllers.put_back(&state);
+    controllers.of(0).put_back(&state);
     assert_eq!(registers.read(DOMAINCFG), 4, "nothing is let out");
     let none = Vec::new();
     registers.write(DOMAINCFG, 0x100);
-    controllers.reopen(&controllers.domains(&check(&controllers, &none).unwrap()));
+    controllers.of(0).reopen(
+        &controllers
+            .of(0)
+            .domains(&check(&controllers, &none).unwrap()),
+    );
     assert_eq!(registers.read(DOMAINCFG), 0x100);
-    controllers.reopen(&controllers.domains(&state));
+    controllers.of(0).reopen(&controllers.of(0).domains(&state));
     assert_eq!(registers.read(DOMAINCFG), 0x104);
+}
+
+#[test]
+fn an_owner_reaches_its_own_controllers_alone() {
+    let described = described();
+    let before = programmed(&described);
+    let after = Memory::default();
+    let owner = |base| u8::from(base == PLICS[1]);
+    let [from, into] = [&before, &after]
+        .map(|memory| Controllers::new(&described, move |base| At(base, memory), owner));
+    let mut sections = Sections::new();
+    let written = from.of(1).capture(None, |key, words| {
+        sections.push((key, words.collect()));
+        Ok::<_, ()>(())
+    });
+    assert_eq!(written, Ok(()));
+    let numbers: Vec<_> = sections
+        .iter()
+        .map(|(key, _)| (key.owner, key.number))
+        .collect();
+    assert_eq!(numbers, [(PLIC_OWNER, 0)]);
+    let take = |key| {
+        let mut sections = sections.iter();
+        let found = sections.find(|(other, _)| *other == key);
+        Ok::<_, (SectionKey, WrongLength)>(found.map(|(_, words)| &words[..]))
+    };
+    let state = into.of(1).check(take, |key, length| (key, length)).unwrap();
+    into.of(1).put_back(&state);
+    into.of(1).reopen(&into.of(1).domains(&state));
+    let reached = after.borrow();
+    assert!(!reached.is_empty());
+    let own = |address: &u64| address >> 32 == PLICS[1] >> 32;
+    assert!(reached.keys().all(own), "{reached:x?}");
 }

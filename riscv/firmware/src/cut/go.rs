@@ -19,10 +19,10 @@ use zerocopy::IntoBytes;
 use super::devices::Devices;
 use super::line::{self, line};
 use super::record::{Part, Record, place_of, record};
-use super::shared::{self, MACHINE};
+use super::shared::{self, LONE};
 use super::stop::{are_written_back, stop};
 use super::{key, sealed, status};
-use crate::domain::report;
+use crate::domain::{LiveDomain, report};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart, waking};
 use crate::platform::bus::WakingDevices;
@@ -71,7 +71,7 @@ impl Going {
     /// if one did.
     fn check_shared(&self, part: &Part) -> Result<Option<Core>, CutReason> {
         let shared = shared::read(part.pages(), part.bytes()?)?;
-        if shared.sealed.is_some() && !sealed::has_key() {
+        if shared.machine.sealed.is_some() && !sealed::has_key() {
             return Err(CutReason::Sealed);
         }
         // SAFETY: no hart runs the OS.
@@ -80,12 +80,12 @@ impl Going {
             return Err(Misfit::DeviceTree.into());
         }
         let mut sleeper = None;
-        for (place, start) in shared.starts.unwrap_or_default().iter().enumerate() {
+        for (place, start) in shared.machine.starts.unwrap_or_default().iter().enumerate() {
             let part = self.record.part(Layout::hart(place));
             if start.goes_on() {
                 execution_of(&read_part(self.own, &part)?).ok_or(Misfit::Hart(start.id()))?;
             } else if start.wakes() {
-                sleeper = Some(read_sleeper(&part)?.0);
+                sleeper = Some(read_sleeper(self.own.domain(), &part)?.0);
             }
         }
         Ok(sleeper)
@@ -174,7 +174,7 @@ impl GoMachine for Going {
         let memory = unsafe { shared::loaded_memory(self.own) };
         let tree = self.record.part(Layout::TREE);
         memory.copy_from_slice(&tree.pages().as_bytes()[..memory.len()]);
-        MACHINE.put_back(Store::Record, &shared);
+        LONE.put_back(Store::Record, &shared);
         let time = &platform().time;
         let took = time.ticks().saturating_sub(self.began);
         // Time advances across a sleep.
@@ -182,11 +182,17 @@ impl GoMachine for Going {
             core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns))
         });
         self.restored.set(Restored {
-            starts: shared.starts.unwrap_or_default().iter().copied().collect(),
+            starts: shared
+                .machine
+                .starts
+                .unwrap_or_default()
+                .iter()
+                .copied()
+                .collect(),
             took,
             slept: ticks.saturating_sub(shared.ticks()),
-            is_refused: shared.refused.is_some(),
-            is_amid_line: shared.amid_line.is_some(),
+            is_refused: shared.machine.refused.is_some(),
+            is_amid_line: shared.machine.amid_line.is_some(),
         });
         time.set_ticks(ticks);
         Ok(())
@@ -201,9 +207,9 @@ fn read_part(own: ThisHart, part: &Part) -> Result<HartContext, CutReason> {
 
 /// Reads the part of the hart whose OS asked for the sleep.
 #[inline(never)]
-fn read_sleeper(part: &Part) -> Result<(Core, HartContext), CutReason> {
+fn read_sleeper(domain: &LiveDomain, part: &Part) -> Result<(Core, HartContext), CutReason> {
     let mut sections = StateSections::parse(part.pages(), part.bytes()?)?;
-    let sleeper = waking::read(&mut sections)?;
+    let sleeper = waking::read(domain, &mut sections)?;
     match sections.left() {
         [] => Ok(sleeper),
         [section, ..] => Err(Misfit::Unknown(section.owner).into()),
@@ -287,10 +293,11 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
 /// ticks.
 #[inline(never)]
 fn wake(record: Record, place: usize, report: &CutReport, took: u64, slept: u64) {
-    let sleeper = read_sleeper(&record.part(Layout::hart(place)));
+    let domain = this_hart().domain();
+    let sleeper = read_sleeper(domain, &record.part(Layout::hart(place)));
     let (_, context) = sleeper.expect("the part was checked");
     // Go lets all devices out.
-    waking::will_wake(context, None, WakingDevices::default());
+    waking::will_wake(domain, (context, None, WakingDevices::default()));
     let time = &platform().time;
     let slept_ms = time.milliseconds_in(slept);
     let event = Event::WokenFromCut(CutWake {
@@ -301,7 +308,6 @@ fn wake(record: Record, place: usize, report: &CutReport, took: u64, slept: u64)
     });
     say!("{event}");
     // An OS that has moved its device tree gets no report.
-    let domain = this_hart().domain();
     report::tell(domain, &Startup::Cut { slept_ms });
     report::tell_log(domain);
 }
@@ -376,7 +382,7 @@ fn announce(record: Record) {
 fn let_out(part: &Part) {
     let bytes = part.bytes().expect("the part was checked");
     let shared = shared::read(part.pages(), bytes).expect("the part was checked");
-    MACHINE.let_out(Store::Record, &shared);
+    LONE.let_out(Store::Record, &shared);
 }
 
 fn restore(record: Record, own: ThisHart) -> TrapFrame {

@@ -12,33 +12,40 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::record::record;
 use super::sealed;
-use crate::domain::report::{LogOfImage, OS, Os};
+use crate::domain::kept::OfDomain;
+use crate::domain::report::LogOfImage;
 use crate::hart::{self, Hart, ThisHart};
-use crate::platform::bus::{BUS, Bus, KeptClock};
+use crate::platform::bus::{Bus, KeptClock};
 use crate::platform::console::AmidLine;
 use crate::platform::generation_id::{Bytes, GenerationId};
-use crate::platform::interrupts::KeptControllers;
 use crate::platform::platform;
 use poorwill_state::{HartStart, Keep, KeepValue, Saving, Section, Store, kept};
 
 kept! {
-    /// The state of this machine, without its harts and PCI devices.
+    /// The state of this machine that no domain has, without its harts and PCI devices.
     struct Machine of _domain, MachineState;
     // The clock comes first: reading the time changes its state.
-    Image | Record => clock: KeptClock = &KeptClock;
-    Record => head: HeadOfRecord = &HeadOfRecord;
-    Record => starts: Starts = &Starts;
-    Record => amid_line: AmidLine = &AmidLine;
-    Record => refused: SaveRefused = &SaveRefused;
-    Record => sealed: Sealed = &Sealed;
-    Record => generation: KeptId = &KeptId;
-    Image | Record => os: Os = &OS;
-    Image | Record => controllers: KeptControllers = &KeptControllers;
-    Image => log: LogOfImage = &LogOfImage;
-    Image | Record => bus: Bus = &BUS;
+    Image | Record => clock: KeptClock = KeptClock;
+    Record => head: HeadOfRecord = HeadOfRecord;
+    Record => starts: Starts = Starts;
+    Record => amid_line: AmidLine = AmidLine;
+    Record => refused: SaveRefused = SaveRefused;
+    Record => sealed: Sealed = Sealed;
+    Record => generation: KeptId = KeptId;
+    Image => log: LogOfImage = LogOfImage;
+    Image | Record => bus: Bus = Bus::of(0);
+}
+
+kept! {
+    /// The state of a machine with one domain.
+    struct Lone of _domain, LoneState;
+    Record => machine: Machine = MACHINE;
+    Record => os: OfDomain = OfDomain::of(0);
 }
 
 pub(crate) const MACHINE: Machine = Machine::of(0);
+
+pub(super) const LONE: Lone = Lone::of(0);
 
 /// The memory of the device tree. A loader writes it again at each power-on.
 ///
@@ -152,11 +159,11 @@ fn start_of(place: usize, hart: &Hart, vector: Option<EntryPoint>) -> HartStart 
 ///
 /// [`Misfit`].
 #[inline(never)]
-pub(super) fn read(pages: &[Page], bytes: u64) -> Result<MachineState<'_>, Misfit> {
+pub(super) fn read(pages: &[Page], bytes: u64) -> Result<LoneState<'_>, Misfit> {
     const OTHER_MACHINE: u32 = HeadOfRecord::SECTION.0;
     const OTHER_HARTS: u32 = Starts::SECTION.0;
     let mut sections = StateSections::parse(pages, bytes)?;
-    let state = MACHINE.check(Store::Record, &mut sections);
+    let state = LONE.check(Store::Record, &mut sections);
     let state = state.map_err(|error| match error.into() {
         Misfit::Section(OTHER_MACHINE) => Misfit::Machine,
         Misfit::Section(OTHER_HARTS) => Misfit::Harts,
@@ -168,10 +175,10 @@ pub(super) fn read(pages: &[Page], bytes: u64) -> Result<MachineState<'_>, Misfi
     }
 }
 
-impl MachineState<'_> {
+impl LoneState<'_> {
     /// `time` at the cut.
     pub(super) fn ticks(&self) -> u64 {
-        self.head.map_or(0, |head| head.ticks)
+        self.machine.head.map_or(0, |head| head.ticks)
     }
 }
 

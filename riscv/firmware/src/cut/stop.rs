@@ -19,7 +19,7 @@ use zerocopy::IntoBytes;
 use super::devices::Devices;
 use super::line::line;
 use super::record::{Part, Record, place_of, record};
-use super::shared::{self, MACHINE};
+use super::shared::{self, LONE};
 use super::{key, sealed};
 use crate::entry::{self, TrapFrame};
 use crate::hart::workers::StoppedHarts;
@@ -274,7 +274,7 @@ pub(super) fn write_shared(
         vector,
         shut,
     };
-    MACHINE.save(&saving, &mut writer)?;
+    LONE.save(&saving, &mut writer)?;
     Ok(writer.finish())
 }
 
@@ -360,7 +360,7 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn shut(&self) -> Result<(), CutReason> {
-        let (controllers, time) = (platform().interrupts.shared(), &platform().time);
+        let (controllers, time) = (platform().interrupts.of(0), &platform().time);
         _ = self.shut.set(controllers.shut());
         // The APLIC sends a message within a few ns.
         let until = time.ticks() + line().hold_up_ticks() / 16;
@@ -425,7 +425,7 @@ impl StopMachine for Stopping<'_> {
 impl RequestMachine for Stopping<'_> {
     fn resume(&self) {
         if let Some(shut) = self.shut.get() {
-            platform().interrupts.shared().reopen(shut);
+            platform().interrupts.of(0).reopen(shut);
         }
         let request = self.request.as_ref();
         if let Some(bytes) = request.and_then(|request| request.quieted.take()) {

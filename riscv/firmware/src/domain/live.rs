@@ -12,6 +12,7 @@ use spin::{Mutex, Once};
 
 use super::fences::Fences;
 use super::waiting::Waiting;
+use super::waking::WakingHart;
 
 /// A domain, with the state that the firmware needs while it runs.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct LiveDomain {
     pub(crate) log_copy: Mutex<Log>,
     /// The fences that its harts request of each other.
     pub(crate) fences: Fences,
+    /// What the hart that wakes it restores.
+    pub(crate) waking: WakingHart,
     /// The PMP plan of its harts; unset on a machine that cannot be protected.
     pub(crate) plan: Once<PmpPlan>,
 }
@@ -70,6 +73,7 @@ impl LiveDomain {
             budget: traits.has_budget.then(|| Mutex::new(LineBudget::new())),
             log_copy: Mutex::new(Log::new()),
             fences: Fences::new(),
+            waking: WakingHart::new(),
             plan: Once::new(),
         }
     }
@@ -89,6 +93,11 @@ impl LiveDomain {
             true => NextMode::User,
             false => NextMode::Supervisor,
         }
+    }
+
+    /// Its index, as the number of an owner.
+    pub(crate) fn number(&self) -> u8 {
+        self.index as u8
     }
 
     /// Registers that the domain's OS runs from here on: the caller starts it.

@@ -3,11 +3,13 @@
 
 pub(crate) mod dma;
 pub(crate) mod fences;
+pub(crate) mod kept;
 mod live;
 pub(crate) mod pmp;
 pub(crate) mod report;
 mod text;
 mod waiting;
+pub(crate) mod waking;
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -196,6 +198,15 @@ pub(crate) fn all() -> impl Iterator<Item = &'static LiveDomain> + Clone {
 /// The machine's domains, as those that sleep and wake.
 pub(crate) fn set() -> DomainSet<'static, LiveDomain> {
     DomainSet::new(filled())
+}
+
+/// Index of the domain that has these registers; the first one's without such a domain.
+pub(crate) fn owner(address: u64) -> u8 {
+    let has = |domain: &&LiveDomain| {
+        let mut ranges = domain.registers.iter().chain(&domain.devices);
+        ranges.any(|range| range.contains(address))
+    };
+    all().find(has).map_or(0, LiveDomain::number)
 }
 
 /// The domain of the hart with this ID; `None`: the hart stays in machine mode.

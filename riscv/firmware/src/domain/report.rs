@@ -21,13 +21,10 @@ use poorwill_state::{Keep, KeepValue, Saving, Section, Store, kept};
 kept! {
     /// The values in the device tree of a domain's OS.
     struct Os of domain, OsState;
-    // An image has the log's address in the section with the log's text.
-    Record => log: Told<ToldLog> = &TOLD[domain as usize].log;
-    Image | Record => boot: Told<Report> = &TOLD[domain as usize].boot;
-    Image | Record => cut: Told<ToldStatus> = &TOLD[domain as usize].cut;
+    Image | Record => log: &'static Told<ToldLog> = &TOLD[domain as usize].log;
+    Image | Record => boot: &'static Told<Report> = &TOLD[domain as usize].boot;
+    Image | Record => cut: &'static Told<ToldStatus> = &TOLD[domain as usize].cut;
 }
-
-pub(crate) const OS: Os = Os::of(0);
 
 /// The values in the device tree of an OS.
 struct ToldValues {
@@ -65,7 +62,7 @@ impl<T: Copy> Told<T> {
 /// Implements [`KeepValue`] for a [`Told`] value.
 macro_rules! keep_told {
     ($($Value:ty),*) => {
-        $(impl KeepValue for Told<$Value> {
+        $(impl KeepValue for &'static Told<$Value> {
             type Value = $Value;
             const SECTION: Section = <$Value>::SECTION;
 
@@ -82,25 +79,21 @@ macro_rules! keep_told {
 
 keep_told!(ToldLog, Report, ToldStatus);
 
-/// The log with its text, for an image. The record of a cut needs no text, since memory keeps it.
+/// The log's text, for an image. The record of a cut needs none, since memory keeps it.
 pub(crate) struct LogOfImage;
 
 impl Keep for LogOfImage {
-    const SECTIONS: &'static [Section] = &[Log::SECTION, ToldLog::SECTION];
+    const SECTIONS: &'static [Section] = &[Log::SECTION];
 
-    type State<'a> = Option<(&'a Log, &'a ToldLog)>;
+    type State<'a> = Option<&'a Log>;
 
     /// Writes the log. Without room for it the image has no log, and the sleep continues.
     fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        let [of_os, ..] = &TOLD;
-        let Some(told) = of_os.log.get() else {
+        if TOLD.iter().all(|told| told.log.get().is_none()) {
             return Ok(());
-        };
-        let ((text, version), (place, place_version)) = (Log::SECTION, ToldLog::SECTION);
-        let written = console::with_log(|log| {
-            into.section(place, 0, place_version, &told)?;
-            into.section(text, 0, version, log)
-        });
+        }
+        let (text, version) = Log::SECTION;
+        let written = console::with_log(|log| into.section(text, 0, version, log));
         if let Some(Err(error)) = written {
             say!("the log is not kept: {error}");
         }
@@ -112,14 +105,12 @@ impl Keep for LogOfImage {
         _: Store,
         sections: &mut StateSections<'a>,
     ) -> Result<Self::State<'a>, StateError> {
-        let text = sections.take_payload(Log::SECTION, 0)?;
-        Ok(text.zip(sections.take_payload(ToldLog::SECTION, 0)?))
+        sections.take_payload(Log::SECTION, 0)
     }
 
     fn put_back(&self, _: Store, state: &Self::State<'_>) {
-        if let Some((log, told)) = state {
+        if let Some(log) = state {
             console::with_log(|own| own.prepend(log.text()));
-            TOLD[0].log.set(Some(**told));
         }
     }
 }

@@ -1,50 +1,35 @@
 //! The state of the sleeping hart, and the wake vector, in an image or in the record of a cut; and
 //! their restore at the wake.
 
-use poorwill_drivers::ShutDomains;
 use poorwill_hart::HartContext;
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_memory::EntryPoint;
 use poorwill_sleep::{Core, Moment, StateRefusal};
-use poorwill_state::banks::WakingBanks;
 use poorwill_state::sleeper;
-use spin::Mutex;
 
-use crate::hart::this_hart;
-use crate::platform::bus::WakingDevices;
+use crate::domain::LiveDomain;
+use crate::domain::waking::WakingState;
+use crate::hart::{self, this_hart};
 use crate::platform::platform;
 
-/// What the waking hart restores: its own state, then DOMAINCFG of the OS's APLICs, which are shut,
-/// then the devices.
-type Waking = (HartContext, Option<ShutDomains>, WakingDevices);
-
-/// The state of the hart that wakes, and its banks, which are read before it.
-struct WakingHart {
-    waking: Mutex<Option<Waking>>,
-    banks: Mutex<WakingBanks>,
-}
-
-static WAKING: WakingHart = WakingHart {
-    waking: Mutex::new(None),
-    banks: Mutex::new(WakingBanks::new()),
-};
-
-/// Stores the state of a hart for its wake. The hart opens its interrupt `domains` only after its
-/// interrupt file is restored: a message before that would be lost. It restores `devices` last,
-/// since these interrupt at once, and the firmware prints until then.
-pub(crate) fn will_wake(hart: HartContext, domains: Option<ShutDomains>, devices: WakingDevices) {
-    *WAKING.waking.lock() = Some((hart, domains, devices));
+/// Stores the state of a domain's hart for its wake. The hart opens its interrupt controllers only
+/// after its interrupt file is restored: a message before that would be lost. It restores devices
+/// last, since these interrupt at once, and the firmware prints until then.
+pub(crate) fn will_wake(domain: &LiveDomain, state: WakingState) {
+    *domain.waking.state.lock() = Some(state);
 }
 
 /// Restores the calling hart's own state, at its start for a wake.
 pub(crate) fn restore_hart() {
+    let own = this_hart();
+    let domain = own.domain();
     // Not moved: a hart's stack is small.
-    let mut waking = WAKING.waking.lock();
+    let mut waking = domain.waking.state.lock();
     if let Some((context, domains, devices)) = waking.as_ref() {
-        let hart = this_hart().access();
+        let hart = own.access();
         context.restore(&hart);
-        WAKING.banks.lock().put_back(&hart);
-        let controllers = platform().interrupts.shared();
+        domain.waking.banks.lock().put_back(&hart);
+        let controllers = platform().interrupts.of(domain.number());
         (domains.iter()).for_each(|domains| controllers.reopen(domains));
         devices.restore();
     }
@@ -72,26 +57,36 @@ pub(crate) fn capture(vector: EntryPoint, into: &mut StateWriter<'_>) -> Result<
     sleeper::capture(&this_hart().access(), core, into)
 }
 
-/// Takes the hart's state and the wake vector out of a machine's state, and checks them. Restores
-/// nothing.
+/// Takes the state of a domain's hart, and its wake vector, out of an image's state or of a
+/// record, and checks them. Restores nothing.
 ///
 /// # Errors
 ///
 /// [`StateRefusal`].
-pub(crate) fn read(sections: &mut StateSections<'_>) -> Result<(Core, HartContext), StateRefusal> {
+pub(crate) fn read(
+    domain: &LiveDomain,
+    sections: &mut StateSections<'_>,
+) -> Result<(Core, HartContext), StateRefusal> {
     let core = Core::read(sections)?;
-    check(&core)?;
-    let mut banks = WAKING.banks.lock();
+    check(domain, &core)?;
+    let mut banks = domain.waking.banks.lock();
     let mut hart = sleeper::read(&this_hart().access(), &mut banks, sections)?;
     hart.deadline = Some(core.deadline());
     Ok((core, hart))
 }
 
-/// Checks that the hart exists, and that the OS may execute at the wake vector.
-fn check(core: &Core) -> Result<(), StateRefusal> {
-    let hart = crate::hart::find(core.hart()).ok_or(StateRefusal::NoHart(core.hart()))?;
-    let address = core.vector().address;
-    match hart.domain().executable(address) {
+/// Checks that the domain has the hart, that the calling hart knows that one's features, and that
+/// the OS may execute at the wake vector.
+fn check(domain: &LiveDomain, core: &Core) -> Result<(), StateRefusal> {
+    let (id, address) = (core.hart(), core.vector().address);
+    let hart = hart::find(id).ok_or(StateRefusal::NoHart(id))?;
+    if !core::ptr::eq(hart.domain(), domain) {
+        return Err(StateRefusal::ForeignHart(id));
+    }
+    if hart.description.extensions != this_hart().description.extensions {
+        return Err(StateRefusal::OtherFeatures(id));
+    }
+    match domain.executable(address) {
         Ok(_) => Ok(()),
         Err(_) => Err(StateRefusal::WakeVector(address)),
     }

@@ -77,8 +77,10 @@ struct Bank {
 /// The devices that the keepers below access.
 #[derive(Debug)]
 struct Devices {
-    /// The UARTs in the tree's order, without the console.
-    uarts: ArrayVec<Uart<Mmio>, MAX_UARTS>,
+    /// The UARTs in the tree's order, without the console, each with its domain's index.
+    uarts: ArrayVec<(u8, Uart<Mmio>), MAX_UARTS>,
+    /// Index of the domain that has the console's UART.
+    console_owner: u8,
     /// The devices that only a cut keeps; `None` without a power-fail line.
     for_cuts: Option<ForCuts>,
 }
@@ -96,7 +98,7 @@ static DEVICES: Once<Devices> = Once::new();
 
 /// Takes the devices from the tree. Without a power-fail line, takes only those that a sleep needs.
 /// `vault` is the firmware's part of flash. `is_watched`: the OS's accesses to the configuration
-/// device are mediated.
+/// device are mediated. `owner` gives the index of the domain that may access an address.
 ///
 /// # Safety
 ///
@@ -108,6 +110,7 @@ pub(crate) unsafe fn start(
     vault: Option<PhysRange>,
     is_watched: bool,
     time: &Time,
+    owner: impl Fn(u64) -> u8,
 ) {
     // SAFETY: passed on to the caller.
     unsafe { virtio::start(machine) };
@@ -116,7 +119,8 @@ pub(crate) unsafe fn start(
     // SAFETY: by the caller's contract the tree is right; it names these addresses as UARTs.
     let uart = |uart: &poorwill_devicetree::Uart| Uart::new(unsafe { Mmio::new(uart.base) }, uart);
     DEVICES.call_once(|| Devices {
-        uarts: others.map(uart).collect(),
+        uarts: others.map(|it| (owner(it.base), uart(it))).collect(),
+        console_owner: console.map_or(0, &owner),
         for_cuts: machine
             .power_fail
             .is_some()
@@ -218,15 +222,12 @@ pub(crate) fn unkept() -> impl Iterator<Item = &'static NodeName> {
 }
 
 kept! {
-    /// The state of the devices, without the clock.
+    /// The state of the devices, without the clock and the UARTs.
     struct Bus of _domain, BusState;
-    Image | Record => uarts: Uarts = &Uarts;
-    Record => fw_cfgs: FwCfgs = &FwCfgs;
-    Record => flash: FlashModes = &FlashModes;
-    Record => virtio: VirtioPlaces = &VirtioPlaces;
+    Record => fw_cfgs: FwCfgs = FwCfgs;
+    Record => flash: FlashModes = FlashModes;
+    Record => virtio: VirtioPlaces = VirtioPlaces;
 }
-
-pub(crate) const BUS: Bus = Bus::of(0);
 
 /// Owner and version of the sections of UARTs.
 const UART: Section = (u32::from_le_bytes(*b"UART"), 1);
@@ -235,10 +236,27 @@ const UART: Section = (u32::from_le_bytes(*b"UART"), 1);
 const CONSOLE: u16 = 0;
 
 /// Checked settings of UARTs, by number.
-type UartStates<S> = ArrayVec<(u16, S), { MAX_UARTS + 1 }>;
+pub(crate) type UartStates<S> = ArrayVec<(u16, S), { MAX_UARTS + 1 }>;
 
-/// All UARTs of the OS, the console included.
-pub(crate) struct Uarts;
+/// All UARTs of a domain, the console included.
+pub(crate) struct Uarts {
+    /// The domain's index.
+    pub(crate) domain: u8,
+}
+
+impl Uarts {
+    fn has_console(&self) -> bool {
+        console::is_there()
+            && (DEVICES.get()).is_some_and(|devices| devices.console_owner == self.domain)
+    }
+
+    /// Its UARTs beside the console, with their numbers among all of the machine.
+    fn others(&self) -> impl Iterator<Item = (u16, &'static Uart<Mmio>)> {
+        let numbered = (1..).zip(uarts());
+        let own = numbered.filter(|(_, (owner, _))| *owner == self.domain);
+        own.map(|(number, (_, uart))| (number, uart))
+    }
+}
 
 impl Keep for Uarts {
     const SECTIONS: &'static [Section] = &[UART];
@@ -247,10 +265,10 @@ impl Keep for Uarts {
 
     fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
         let (owner, version) = UART;
-        if let Some(state) = console::capture() {
+        if let Some(state) = console::capture().filter(|_| self.has_console()) {
             into.section(owner, CONSOLE, version, &state)?;
         }
-        for (number, uart) in (1..).zip(uarts()) {
+        for (number, uart) in self.others() {
             into.section(owner, number, version, &uart.capture())?;
         }
         Ok(())
@@ -262,8 +280,8 @@ impl Keep for Uarts {
         store: Store,
         sections: &mut StateSections<'a>,
     ) -> Result<Self::State<'a>, StateError> {
-        let console = console::is_there().then_some(CONSOLE).into_iter();
-        let numbers = console.chain((1..).zip(uarts()).map(|(number, _)| number));
+        let console = self.has_console().then_some(CONSOLE).into_iter();
+        let numbers = console.chain(self.others().map(|(number, _)| number));
         let mut states = UartStates::new();
         let mut is_any_missing = false;
         for number in numbers {
@@ -302,7 +320,7 @@ fn restore_uarts(states: &UartStates<UartState>) {
     for (number, state) in states {
         match number.checked_sub(1) {
             None => console::restore(state),
-            Some(place) => uarts()[usize::from(place)].restore(state),
+            Some(place) => uarts()[usize::from(place)].1.restore(state),
         }
     }
 }
@@ -316,9 +334,9 @@ pub(crate) struct WakingDevices {
 
 impl WakingDevices {
     /// Copies the checked state.
-    pub(crate) fn new(bus: &BusState<'_>, clock: Option<&RtcState>) -> Self {
+    pub(crate) fn new(uarts: &UartStates<&UartState>, clock: Option<&RtcState>) -> Self {
         WakingDevices {
-            uarts: copied(&bus.uarts),
+            uarts: copied(uarts),
             clock: clock.copied(),
         }
     }
@@ -442,7 +460,7 @@ impl KeepValue for KeptClock {
     }
 }
 
-fn uarts() -> &'static [Uart<Mmio>] {
+fn uarts() -> &'static [(u8, Uart<Mmio>)] {
     DEVICES.get().map_or(&[], |devices| &devices.uarts)
 }
 

@@ -2,7 +2,7 @@
 
 use poorwill_arch::{Mmio, imsic};
 use poorwill_devicetree::{Machine, MessageFiles};
-use poorwill_drivers::Controllers;
+use poorwill_drivers::{Controllers, OwnControllers};
 
 #[derive(Debug)]
 pub(crate) struct Interrupts {
@@ -11,24 +11,30 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// The controllers that the device tree names.
+    /// The controllers that the device tree names. `owner` gives the index of the domain that may
+    /// access an address.
     ///
     /// # Safety
     ///
     /// `machine` describes this machine; one value for a machine.
-    pub(crate) unsafe fn new(machine: &Machine) -> Self {
+    pub(crate) unsafe fn new(machine: &Machine, owner: impl Fn(u64) -> u8) -> Self {
         let described = &machine.interrupts;
         // SAFETY: by the caller's contract the tree is right; it names these addresses as
         // controllers.
         let mmio = |address| unsafe { Mmio::new(address) };
         Interrupts {
-            shared: Controllers::new(described, mmio),
+            shared: Controllers::new(described, mmio, owner),
             files: MessageFiles::new(&machine.harts, imsic::guest_files()),
         }
     }
 
     pub(crate) fn shared(&self) -> &Controllers<Mmio> {
         &self.shared
+    }
+
+    /// The controllers of the domain with this index.
+    pub(crate) fn of(&self, domain: u8) -> OwnControllers<'_, Mmio> {
+        self.shared.of(domain)
     }
 
     /// Returns whether the OS receives message-signalled interrupts at this address.

@@ -26,8 +26,11 @@ impl GenerationId {
     }
 }
 
-/// The OS's state of the controllers that all harts share. Interrupt files belong to their harts.
-pub(crate) struct KeptControllers;
+/// A domain's state of the controllers that its harts share. Interrupt files belong to their harts.
+pub(crate) struct KeptControllers {
+    /// The domain's index.
+    pub(crate) domain: u8,
+}
 
 impl Keep for KeptControllers {
     const SECTIONS: &'static [Section] = &Controllers::<Mmio>::SECTIONS;
@@ -37,7 +40,7 @@ impl Keep for KeptControllers {
     /// Saves pending bits only for a cut: before an image the OS suspends its devices, so no bits are
     /// pending.
     fn save(&self, saving: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        let controllers = platform().interrupts.shared();
+        let controllers = platform().interrupts.of(self.domain);
         controllers.capture(saving.shut, |key, words| {
             let mut section = into.begin(key.owner, key.number, key.version);
             // A stopping hart's stack cannot hold all words at once.
@@ -63,7 +66,7 @@ impl Keep for KeptControllers {
         sections: &mut StateSections<'a>,
     ) -> Result<ControllerState<'a>, StateError> {
         let take = |key: SectionKey| sections.take_payload((key.owner, key.version), key.number);
-        let controllers = platform().interrupts.shared();
+        let controllers = platform().interrupts.of(self.domain);
         controllers.check(take, |key, length| StateError::Payload {
             owner: key.owner,
             version: key.version,
@@ -72,11 +75,11 @@ impl Keep for KeptControllers {
     }
 
     fn put_back(&self, _: Store, state: &ControllerState<'_>) {
-        platform().interrupts.shared().put_back(state);
+        platform().interrupts.of(self.domain).put_back(state);
     }
 
     /// Opens the controllers after a cut. After an image the waking hart does that.
     fn let_out(&self, _: Store, state: &ControllerState<'_>) {
-        platform().interrupts.shared().let_out(state);
+        platform().interrupts.of(self.domain).let_out(state);
     }
 }

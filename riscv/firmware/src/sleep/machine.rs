@@ -20,6 +20,7 @@ use super::iommus::{self, Phase};
 use super::retain::Resting;
 use super::woken;
 use crate::cut::{self, MachineState};
+use crate::domain::kept::{DomainState, OfDomain};
 use crate::domain::{LiveDomain, report};
 use crate::entry;
 use crate::hart::workers::StoppedHarts;
@@ -209,7 +210,7 @@ impl WarmReset for Firmware {
 }
 
 impl Domain for LiveDomain {
-    type State<'a> = (Core, HartContext, MachineState<'a>);
+    type State<'a> = (Core, HartContext, MachineState<'a>, DomainState<'a>);
     type Resume = Core;
 
     fn identity(&self) -> MachineIdentity {
@@ -235,16 +236,20 @@ impl Domain for LiveDomain {
             vector: None,
             shut: None,
         };
-        cut::MACHINE.save(&saving, into)
+        cut::MACHINE.save(&saving, into)?;
+        OfDomain::of(self.number()).save(&saving, into)
     }
 
     fn check<'a>(&self, sections: &mut StateSections<'a>) -> Result<Self::State<'a>, StateRefusal> {
-        let (core, hart) = waking::read(sections)?;
-        Ok((core, hart, cut::MACHINE.check(Store::Image, sections)?))
+        let (core, hart) = waking::read(self, sections)?;
+        let machine = cut::MACHINE.check(Store::Image, sections)?;
+        let domain = OfDomain::of(self.number()).check(Store::Image, sections)?;
+        Ok((core, hart, machine, domain))
     }
 
-    fn restore(&self, (core, hart, state): Self::State<'_>, wake: &WakeReport) -> Core {
-        cut::MACHINE.put_back(Store::Image, &state);
+    fn restore(&self, (core, hart, machine, domain): Self::State<'_>, wake: &WakeReport) -> Core {
+        cut::MACHINE.put_back(Store::Image, &machine);
+        OfDomain::of(self.number()).put_back(Store::Image, &domain);
         if !report::tell(self, &Startup::Image(wake)) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
@@ -252,10 +257,10 @@ impl Domain for LiveDomain {
             id.renew();
             id.announce();
         }
-        let controllers = platform().interrupts.shared();
-        let domains = controllers.domains(&state.controllers);
-        let devices = WakingDevices::new(&state.bus, state.clock);
-        waking::will_wake(hart, Some(domains), devices);
+        let controllers = platform().interrupts.of(self.number());
+        let shut = controllers.domains(&domain.controllers);
+        let devices = WakingDevices::new(&domain.uarts, machine.clock);
+        waking::will_wake(self, (hart, Some(shut), devices));
         core
     }
 }

@@ -127,7 +127,7 @@ unsafe fn set_up(
             .is_there()
             .then(|| vault::find(machine, time.clone()))
             .flatten();
-        bus::start(machine, vault, protection.is_there(), &time);
+        bus::start(machine, vault, protection.is_there(), &time, domain::owner);
         let generation_id = match fenced {
             true => None,
             false => generation_id::GenerationId::new(machine),
@@ -156,7 +156,7 @@ unsafe fn set_up(
             only_retains: fenced,
             clock_page: machine.rtc.filter(|_| fenced).map(page_of),
             time,
-            interrupts: interrupts::Interrupts::new(machine),
+            interrupts: interrupts::Interrupts::new(machine, domain::owner),
             generation_id,
             iommus: (machine.iommus.iter())
                 .map(|at| (*at, Iommu::new(Mmio::new(*at))))

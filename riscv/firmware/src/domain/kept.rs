@@ -1,0 +1,15 @@
+//! The state of a domain that a sleep or a cut keeps, beside its harts and PCI functions.
+
+use poorwill_state::kept;
+
+use super::report::Os;
+use crate::platform::bus::Uarts;
+use crate::platform::interrupts::KeptControllers;
+
+kept! {
+    /// The state of a domain.
+    struct OfDomain of domain, DomainState;
+    Image | Record => os: Os = Os::of(domain);
+    Image | Record => controllers: KeptControllers = KeptControllers { domain };
+    Image | Record => uarts: Uarts = Uarts { domain };
+}
