@@ -76,9 +76,9 @@ pub use node::NodeName;
 pub use own_size::MAX_MACHINE_ONLY;
 pub use partition::{
     DomainNode, FunctionFault, FunctionRange, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS,
-    MAX_FUNCTION_RANGES, MAX_PARTITION_HARTS, MAX_REGION_DEVICES, MAX_REGION_NODES, MAX_REGIONS,
-    MAX_SPANS, MemoryRegion, NextMode, Partition, PartitionError, PermissionFault, Permissions,
-    Span, identity_with,
+    MAX_FUNCTION_RANGES, MAX_MACHINE_FUNCTIONS, MAX_MACHINE_RANGES, MAX_PARTITION_HARTS,
+    MAX_REGION_DEVICES, MAX_REGION_NODES, MAX_REGIONS, MAX_SPANS, MemoryRegion, NextMode,
+    Partition, PartitionError, PermissionFault, Permissions, Span, identity_with,
 };
 pub use pci_wiring::{IntxSource, PciWiring};
 pub use placement::{PLACEMENT_RULE, place, range_bytes, tree_place};

@@ -631,7 +631,7 @@ fn functions_are_refused_by_entry() {
     };
     for (entries, register, fault) in REFUSED_ENTRIES {
         let error = PartitionError::Function {
-            domain,
+            node: domain,
             function,
             register,
             fault,
@@ -649,6 +649,117 @@ fn functions_are_refused_by_entry() {
     );
     let plain = partition(&with_functions("<0x80001000 0 0 0 0>"));
     assert_eq!(plain.domains[0].functions[0].function, function);
+}
+
+/// The node of the domains with machine mode's functions.
+fn with_machine_mode(entries: &str) -> String {
+    let config = "compatible = \"opensbi,domain,config\";";
+    changed(config, &format!("{config} poorwill,functions = {entries};"))
+}
+
+/// An NVMe controller.
+const DISK: &str = "<0x03003010 0 0x44000000 0 0x4000>";
+
+#[test]
+fn machine_mode_has_functions_of_its_own() {
+    assert!(partition(MACHINE).functions.is_empty());
+    let memory = "<0x43003818 4 0 0 0x1000000>, <0x02003810 0 0x44004000 0 0x100>";
+    let both = partition(&with_machine_mode(&format!("{memory}, {DISK}")));
+    let at = |device| Function {
+        bus: 0,
+        device,
+        function: 0,
+    };
+    let functions: Vec<_> = both.functions.iter().map(|one| one.function).collect();
+    assert_eq!(functions, [at(6), at(7)]);
+    assert!(both.functions.iter().all(|one| one.buses.is_none()));
+    let ranges: Vec<_> = (both.ranges.iter())
+        .map(|range| (range.function, range.register, range.range))
+        .collect();
+    assert_eq!(
+        ranges,
+        [
+            (at(6), 0x10, PhysRange::new(0x4400_0000, 0x4000)),
+            (at(7), 0x10, PhysRange::new(0x4400_4000, 0x100)),
+            (at(7), 0x18, PhysRange::new(0x4_0000_0000, 0x100_0000)),
+        ]
+    );
+    assert_eq!(both.ranges[0].kind, AddressKind::Memory64);
+    assert!(both.ranges[2].is_prefetchable);
+    assert_eq!(both.domains, partition(MACHINE).domains);
+}
+
+/// Machine mode places its function, and fences the domain from it.
+#[test]
+fn a_domain_beside_machine_modes_function_is_not_lone() {
+    let mut one = partition(MACHINE);
+    one.domains.truncate(1);
+    one.domains[0].functions.clear();
+    assert!(one.lone().is_some());
+    one.functions = partition(&with_machine_mode(DISK)).functions;
+    assert!(one.lone().is_none());
+}
+
+#[test]
+fn functions_of_machine_mode_are_refused_by_entry() {
+    let node = name("opensbi-domains");
+    let at = |bus| Function {
+        bus,
+        device: 6,
+        function: 0,
+    };
+    let refused = |entries: &str| read(&with_machine_mode(entries)).unwrap_err();
+    for (entries, bus, register, fault) in [
+        ("<0x00003018 2 2 0 0>", 0, 0x18, FunctionFault::OwnBridge),
+        (
+            "<0x03013010 0 0x44000000 0 0x4000>",
+            1,
+            0x10,
+            FunctionFault::NotFirstBus,
+        ),
+        ("<0x00ff3000 0 0 0 0>", 255, 0, FunctionFault::NotFirstBus),
+        ("<0x00003004 0 0 0 0>", 0, 4, FunctionFault::Register),
+        (
+            "<0x03003024 0 0x44000000 0 0x4000>",
+            0,
+            0x24,
+            FunctionFault::Register,
+        ),
+    ] {
+        let error = PartitionError::Function {
+            node,
+            function: at(bus),
+            register,
+            fault,
+        };
+        assert_eq!(refused(entries), error, "{entries}");
+    }
+    let property = "poorwill,functions";
+    assert_eq!(
+        refused("<0x03003010 0 0x44000000 0>"),
+        PartitionError::Malformed { node, property }
+    );
+    let three = refused("<0x3000 0 0 0 0>, <0x3800 0 0 0 0>, <0x4000 0 0 0 0>");
+    let words = "the device tree has more than 2 PCI functions of machine mode";
+    assert_eq!(three.to_string(), words);
+    let bar = |place: u32| format!("<{:#x} 0 {place:#x}0000 0 0x1000>", 0x0200_3010 + 4 * place);
+    let six: Vec<_> = (0..6).map(bar).collect();
+    assert_eq!(
+        partition(&with_machine_mode(&six.join(","))).ranges.len(),
+        6
+    );
+    let seven = refused(&format!(
+        "{}, <0x02003810 0 0x70000 0 0x1000>",
+        six.join(",")
+    ));
+    let words = "the device tree has more than 6 ranges of machine mode's functions";
+    assert_eq!(seven.to_string(), words);
+}
+
+/// Stored images of lone domains have it.
+#[test]
+fn the_digest_of_a_partition_stays() {
+    assert_eq!(partition(MACHINE).digest(), 7_389_591_668_056_077_121);
 }
 
 fn identity(source: &str) -> MachineIdentity {
@@ -683,6 +794,9 @@ fn the_identity_contains_the_partition() {
         ),
         ("next-arg1 = <0x0 0x87f00000>;", ""),
     ];
+    let own = with(&with_machine_mode(DISK));
+    let moved = with(&with_machine_mode("<0x03003010 0 0x44004000 0 0x4000>"));
+    assert!(own != before && own != moved && moved != before);
     // The order of a list, an unknown property, and what matters at a cold boot alone do not count.
     let uncounted = ["possible-harts", "next-addr", "next-arg1"];
     for (from, to) in counted {

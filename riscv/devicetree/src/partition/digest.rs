@@ -1,6 +1,7 @@
 use poorwill_memory::MachineIdentity;
+use poorwill_pci::placement::PlacedFunction;
 
-use super::node::{DomainNode, Partition};
+use super::node::{DomainNode, FunctionRange, Partition};
 use crate::identity::{Digest, digest};
 
 impl Partition {
@@ -13,6 +14,10 @@ impl Partition {
         digest(|into| {
             into.word(self.domains.len() as u64);
             self.domains.iter().for_each(|domain| domain.feed(into));
+            // Stored images have digests of partitions without these.
+            if !self.functions.is_empty() {
+                feed_functions(&self.functions, &self.ranges, into);
+            }
         })
     }
 
@@ -51,21 +56,25 @@ impl DomainNode {
         }
         into.word(self.devices.len() as u64);
         (self.devices.iter()).for_each(|device| into.word((*device).into()));
-        into.word(self.functions.len() as u64);
-        for one in &self.functions {
-            let buses = one.buses.map_or(u64::MAX, |(first, last)| {
-                u64::from(first) << 8 | u64::from(last)
-            });
-            into.word(one.function.routing_id().into());
-            into.word(buses);
-        }
-        into.word(self.ranges.len() as u64);
-        for range in &self.ranges {
-            into.word(range.function.routing_id().into());
-            let kind = range.kind as u64 | u64::from(range.is_prefetchable) << 4;
-            into.word(u64::from(range.register) << 8 | kind);
-            into.word(range.range.start);
-            into.word(range.range.end);
-        }
+        feed_functions(&self.functions, &self.ranges, into);
+    }
+}
+
+fn feed_functions(functions: &[PlacedFunction], ranges: &[FunctionRange], into: &mut Digest<'_>) {
+    into.word(functions.len() as u64);
+    for one in functions {
+        let buses = one.buses.map_or(u64::MAX, |(first, last)| {
+            u64::from(first) << 8 | u64::from(last)
+        });
+        into.word(one.function.routing_id().into());
+        into.word(buses);
+    }
+    into.word(ranges.len() as u64);
+    for range in ranges {
+        into.word(range.function.routing_id().into());
+        let kind = range.kind as u64 | u64::from(range.is_prefetchable) << 4;
+        into.word(u64::from(range.register) << 8 | kind);
+        into.word(range.range.start);
+        into.word(range.range.end);
     }
 }

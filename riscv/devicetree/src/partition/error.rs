@@ -91,9 +91,9 @@ pub enum PartitionError {
         other: NodeName,
         order: u32,
     },
-    #[error("domain {domain}: `poorwill,functions`, {function}, register {register:#x}: {fault}")]
+    #[error("{node}: `poorwill,functions`, {function}, register {register:#x}: {fault}")]
     Function {
-        domain: NodeName,
+        node: NodeName,
         function: Function,
         register: u8,
         fault: FunctionFault,
@@ -132,4 +132,8 @@ pub enum FunctionFault {
     Length,
     #[error("the bus numbers are not ascending, or above 255")]
     Buses,
+    #[error("machine mode uses functions of bus 0 alone; connect the function there")]
+    NotFirstBus,
+    #[error("machine mode has no bridge; leave the bus numbers out")]
+    OwnBridge,
 }

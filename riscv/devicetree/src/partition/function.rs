@@ -1,15 +1,24 @@
-//! PCI functions of a domain: the property `poorwill,functions`.
+//! PCI functions of a domain, or of machine mode: the property `poorwill,functions`.
 //!
 //! It is a list of entries of five cells, in the form of `assigned-addresses` (PCI Bus Binding to
 //! Open Firmware, 2.2.1.1 and 4.1.1): bus, device, function and register; address; size.
 
+use arrayvec::ArrayVec;
+use dtoolkit::fdt::FdtNode;
 use poorwill_memory::PhysRange;
 use poorwill_pci::Function;
 use poorwill_pci::placement::{AddressKind, PlacedFunction};
 
 use super::error::{FunctionFault, PartitionError};
-use super::node::{DomainNode, FunctionRange};
+use super::node::{DomainNode, FunctionRange, Partition};
+use super::property::{malformed, optional_cells};
 use crate::bound;
+use crate::node::name_of;
+
+const FUNCTIONS: &str = "poorwill,functions";
+
+/// The only bus of machine mode's functions: below a bridge they would share its window.
+const FIRST_BUS: u8 = 0;
 
 /// Cells of an entry.
 const ENTRY_CELLS: usize = 5;
@@ -108,18 +117,57 @@ fn has_register(is_bridge: bool, register: u8, kind: AddressKind) -> bool {
 }
 
 impl DomainNode {
-    /// Takes the entries of `poorwill,functions`, in any order.
-    pub(super) fn take_functions(
-        &mut self,
-        mut cells: impl Iterator<Item = u32>,
-    ) -> Result<(), PartitionError> {
+    /// Takes the entries of the domain's `poorwill,functions`, in any order.
+    pub(super) fn take_functions(&mut self, node: FdtNode<'_>) -> Result<(), PartitionError> {
+        let cells = optional_cells(node, FUNCTIONS)?;
+        let mut lists = Lists {
+            node,
+            kinds: [
+                "PCI functions of a domain",
+                "ranges of a domain's functions",
+            ],
+            is_of_machine: false,
+            functions: &mut self.functions,
+            ranges: &mut self.ranges,
+        };
+        lists.take(cells)
+    }
+}
+
+impl Partition {
+    /// Takes the entries of machine mode's `poorwill,functions`, in any order.
+    pub(super) fn take_functions(&mut self, config: FdtNode<'_>) -> Result<(), PartitionError> {
+        let cells = optional_cells(config, FUNCTIONS)?;
+        let mut lists = Lists {
+            node: config,
+            kinds: [
+                "PCI functions of machine mode",
+                "ranges of machine mode's functions",
+            ],
+            is_of_machine: true,
+            functions: &mut self.functions,
+            ranges: &mut self.ranges,
+        };
+        lists.take(cells)
+    }
+}
+
+/// The lists that the entries of a node fill.
+struct Lists<'a, 'tree, const F: usize, const R: usize> {
+    node: FdtNode<'tree>,
+    /// What the lists hold, for an error.
+    kinds: [&'static str; 2],
+    is_of_machine: bool,
+    functions: &'a mut ArrayVec<PlacedFunction, F>,
+    ranges: &'a mut ArrayVec<FunctionRange, R>,
+}
+
+impl<const F: usize, const R: usize> Lists<'_, '_, F, R> {
+    fn take(&mut self, mut cells: impl Iterator<Item = u32>) -> Result<(), PartitionError> {
         while let Some(first) = cells.next() {
             let mut entry = [first; ENTRY_CELLS];
             for cell in &mut entry[1..] {
-                *cell = cells.next().ok_or(PartitionError::Malformed {
-                    node: self.name,
-                    property: FUNCTIONS,
-                })?;
+                *cell = (cells.next()).ok_or_else(|| malformed(self.node, FUNCTIONS))?;
             }
             self.take_entry(&Entry::new(entry))?;
         }
@@ -130,9 +178,10 @@ impl DomainNode {
     }
 
     fn take_entry(&mut self, entry: &Entry) -> Result<(), PartitionError> {
-        let name = self.name;
+        let [functions, ranges] = self.kinds;
+        let node = name_of(self.node);
         let refuse = |fault| PartitionError::Function {
-            domain: name,
+            node,
             function: entry.function,
             register: entry.register,
             fault,
@@ -140,14 +189,20 @@ impl DomainNode {
         if entry.flags & UNSUPPORTED != 0 {
             return Err(refuse(FunctionFault::Flags));
         }
+        if self.is_of_machine && entry.function.bus != FIRST_BUS {
+            return Err(refuse(FunctionFault::NotFirstBus));
+        }
         let buses = match entry.kind() {
             None => entry.buses().map_err(refuse)?,
             Some(kind) => {
                 let range = entry.range(kind).map_err(refuse)?;
-                bound::push(&mut self.ranges, "ranges of a domain's functions", range)?;
+                bound::push(self.ranges, ranges, range)?;
                 None
             }
         };
+        if self.is_of_machine && buses.is_some() {
+            return Err(refuse(FunctionFault::OwnBridge));
+        }
         let mut known = self.functions.iter_mut();
         match known.find(|one| one.function == entry.function) {
             Some(one) if one.buses.is_some() && buses.is_some() => {
@@ -162,7 +217,7 @@ impl DomainNode {
                     function: entry.function,
                     buses,
                 };
-                bound::push(&mut self.functions, "PCI functions of a domain", one)?;
+                bound::push(self.functions, functions, one)?;
                 Ok(())
             }
         }
@@ -172,12 +227,12 @@ impl DomainNode {
     /// bits takes the next register, too.
     fn check_registers(&self) -> Result<(), PartitionError> {
         let mut before: Option<&FunctionRange> = None;
-        for range in &self.ranges {
+        for range in self.ranges.iter() {
             let mut functions = self.functions.iter();
             let is_bridge =
                 functions.any(|one| one.function == range.function && one.buses.is_some());
             let refuse = |fault| PartitionError::Function {
-                domain: self.name,
+                node: name_of(self.node),
                 function: range.function,
                 register: range.register,
                 fault,
@@ -198,6 +253,3 @@ impl DomainNode {
         Ok(())
     }
 }
-
-/// The property's name.
-pub(super) const FUNCTIONS: &str = "poorwill,functions";

@@ -19,5 +19,11 @@ pub const MAX_DOMAIN_FUNCTIONS: usize = 16;
 /// Maximum number of address ranges of a domain's PCI functions.
 pub const MAX_FUNCTION_RANGES: usize = 24;
 
+/// Maximum number of machine mode's own PCI functions.
+pub const MAX_MACHINE_FUNCTIONS: usize = 2;
+
+/// Maximum number of address ranges of machine mode's own PCI functions.
+pub const MAX_MACHINE_RANGES: usize = 6;
+
 /// Maximum number of spans of a domain: each region has a start and an end.
 pub const MAX_SPANS: usize = 2 * MAX_REGIONS;

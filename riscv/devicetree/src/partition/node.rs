@@ -6,8 +6,8 @@ use poorwill_pci::Function;
 use poorwill_pci::placement::{AddressKind, PlacedFunction};
 
 use super::limits::{
-    MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, MAX_FUNCTION_RANGES, MAX_PARTITION_HARTS,
-    MAX_REGION_DEVICES, MAX_REGIONS, MAX_SPANS,
+    MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, MAX_FUNCTION_RANGES, MAX_MACHINE_FUNCTIONS,
+    MAX_MACHINE_RANGES, MAX_PARTITION_HARTS, MAX_REGION_DEVICES, MAX_REGIONS, MAX_SPANS,
 };
 use super::region::{MemoryRegion, Permissions, Span};
 use crate::node::NodeName;
@@ -22,6 +22,11 @@ pub struct Partition {
     /// IDs of the harts that may boot the machine cold, ascending. Without a list in the tree each
     /// hart may, and this is empty.
     pub cold_boot_harts: ArrayVec<u64, MAX_PARTITION_HARTS>,
+    /// Machine mode's own PCI functions, by their address: what the machine sleeps on. They are on
+    /// bus 0, and no bridges.
+    pub functions: ArrayVec<PlacedFunction, MAX_MACHINE_FUNCTIONS>,
+    /// Addresses that machine mode's functions decode, by function and register.
+    pub ranges: ArrayVec<FunctionRange, MAX_MACHINE_RANGES>,
 }
 
 /// A domain, as the tree describes it.
@@ -90,12 +95,12 @@ impl Partition {
         domains.find(|domain| domain.harts.binary_search(&hart).is_ok())
     }
 
-    /// The domain of a machine that need not be fenced: it is the only one. With PCI functions it is
-    /// treated as one of several, since machine mode places them.
+    /// The domain of a machine that need not be fenced: it is the only one. With PCI functions, its
+    /// own or machine mode's, it is treated as one of several, since machine mode places them.
     #[must_use]
     pub fn lone(&self) -> Option<&DomainNode> {
         match &self.domains[..] {
-            [only] if only.functions.is_empty() => Some(only),
+            [only] if only.functions.is_empty() && self.functions.is_empty() => Some(only),
             _ => None,
         }
     }

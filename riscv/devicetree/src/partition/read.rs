@@ -5,7 +5,6 @@ use dtoolkit::{Node, Property};
 use super::configs::{Configs, INSTANCE, has_instance};
 use super::cpu::Cpu;
 use super::error::{PartitionError, PermissionFault};
-use super::function::FUNCTIONS;
 use super::limits::{MAX_DOMAINS, MAX_REGION_DEVICES, MAX_REGION_NODES};
 use super::node::{DomainNode, NextMode, Partition};
 use super::property::{double, malformed, missing, optional_cells, unknown, whole_cells, word};
@@ -85,9 +84,9 @@ impl Partition {
             };
             go_on(domain.take_harts(*node, &cpus, tell), tell);
             domain.take_regions(*node, &regions, tell);
-            let cells = optional_cells(*node, FUNCTIONS);
-            go_on(cells.and_then(|cells| domain.take_functions(cells)), tell);
+            go_on(domain.take_functions(*node), tell);
         }
+        go_on(self.take_functions(config), tell);
         self.check_assignments(&cpus, &instances, tell);
         go_on(self.check_devices(root), tell);
         self.choose_boot_harts(&instances, &cpus, tell);
