@@ -21,7 +21,7 @@ pub(crate) use plan::Grant;
 pub use plan::entries_of;
 pub use scene::Facts;
 use scene::Scene;
-pub use unfenced::{Unfenced, Unseen};
+pub use unfenced::{Owner, Unfenced, Unseen};
 
 /// Checks that all domains of a partition can be fenced from each other.
 ///

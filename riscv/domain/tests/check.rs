@@ -424,7 +424,9 @@ fn wired_interrupts_of_one_source_are_found() {
 #[test]
 fn functions_of_two_domains_are_found() {
     let both = changed(CARD, "<0x00001000 0 0 0 0>, <0x00000800 0 0 0 0>");
-    assert!(told(&both)[0].starts_with("function 00:01.0 belongs to domains critical and linux"));
+    assert!(
+        told(&both)[0].starts_with("function 00:01.0 belongs to domain critical and domain linux")
+    );
     let below = changed(CARD, "<0x00010100 0 0 0 0>");
     assert!(told(&below)[0].starts_with("function 01:00.1 belongs to"));
     let bus = changed(CARD, "<0x00001018 1 3 0 0>");
@@ -432,7 +434,8 @@ fn functions_of_two_domains_are_found() {
     assert!(
         found
             .iter()
-            .any(|one| one.starts_with("bus 1 lies below bridges of domains critical and linux")),
+            .any(|one| one
+                .starts_with("bus 1 lies below bridges of domain critical and domain linux")),
         "{found:?}"
     );
     let space = told(&with_region(0x3020_0000, 20, 0x1b));
@@ -441,12 +444,8 @@ fn functions_of_two_domains_are_found() {
         "{space:?}"
     );
     let bar = told(&with_region(0x4000_0000, 12, 0x1b));
-    assert!(
-        bar.iter().any(
-            |one| one.starts_with("domain linux may access 0x40000000, where function 00:02.0")
-        ),
-        "{bar:?}"
-    );
+    let words = "domain linux may access 0x40000000, where function 00:02.0 of domain critical";
+    assert!(bar.iter().any(|one| one.starts_with(words)), "{bar:?}");
     let card = with_region(0x300_1000, 12, 0x1b);
     let ports = told(&card.replacen(CARD, "<0x01001010 0 0x1000 0 0x20>", 1));
     let words = "domain linux may access 0x3001000, where function 00:02.0";
@@ -454,8 +453,7 @@ fn functions_of_two_domains_are_found() {
     let same = told(&changed(CARD, "<0x02001010 0 0x50000000 0 0x1000>"));
     assert!(
         same.iter()
-            .any(|one| one
-                .starts_with("functions 00:02.0 and 00:01.0 of two domains decode 0x50000000")),
+            .any(|one| one.starts_with("functions 00:02.0 and 00:01.0 both decode 0x50000000")),
         "{same:?}"
     );
     static DISKS: [Function; 1] = [Function {
@@ -533,6 +531,144 @@ fn addresses_that_no_register_holds_are_found() {
         };
         assert!(is_right, "{entry}: {found:?}, not {words}");
     }
+}
+
+/// The tree with machine mode's functions.
+fn with_machine_mode(source: &str, entries: &str) -> String {
+    let config = "compatible = \"opensbi,domain,config\";";
+    assert!(source.contains(config));
+    source.replacen(
+        config,
+        &format!("{config} poorwill,functions = {entries};"),
+        1,
+    )
+}
+
+/// An NVMe controller in slot 6.
+const DISK: &str = "<0x03003010 0 0x44000000 0 0x4000>";
+
+#[test]
+fn machine_modes_function_needs_no_entries_of_pmp() {
+    let source = with_machine_mode(MACHINE, DISK);
+    assert_eq!(told(&source), [""; 0]);
+    with_facts(&source, |partition, facts| {
+        let here = unseen(partition, facts).collect::<Vec<_>>();
+        let before = with_facts(MACHINE, |partition, facts| {
+            unseen(partition, facts).collect::<Vec<_>>()
+        });
+        assert_eq!(here, before);
+        let kept = KeptRanges::new(partition, facts.machine, facts.firmware).unwrap();
+        assert_eq!(entries_of(&partition.domains[1], &kept, PMP), Ok(7));
+    });
+    // Its INTx is off, so it may raise another function's source.
+    let slot = DISK.replace("0x03003010", "0x03001810");
+    let card = changed(CARD, "<0x02003810 0 0x40000000 0 0x1000>");
+    assert_eq!(told(&with_machine_mode(&card, &slot)), [""; 0]);
+}
+
+#[test]
+fn a_domain_that_reaches_machine_modes_function_is_found() {
+    let own = |source: &str, entries: &str| told(&with_machine_mode(source, entries));
+    let bar = own(&with_region(0x4400_2000, 12, 0x1b), DISK);
+    let words = "domain linux may access 0x44002000, where function 00:06.0 of machine mode decodes \
+                 addresses; leave them out";
+    assert_eq!(bar, [words]);
+    assert_eq!(own(&with_region(0x4400_4000, 12, 0x1b), DISK), [""; 0]);
+    assert_eq!(own(&with_region(0x4400_2000, 12, 0), DISK), [""; 0]);
+    let ports = own(
+        &with_region(0x300_1000, 12, 0x1b),
+        "<0x01003010 0 0x1000 0 0x20>",
+    );
+    assert!(
+        ports[0].starts_with("domain linux may access 0x3001000, where function 00:06.0"),
+        "{ports:?}"
+    );
+    let memory =
+        with_region(0x4400_2000, 12, 0x3f).replacen("mmio; base = <0 0x44", "base = <0 0x44", 1);
+    assert_eq!(own(&memory, DISK), [words]);
+    let both = own(MACHINE, "<0x00001000 0 0 0 0>");
+    let words = "function 00:02.0 belongs to domain critical and machine mode; keep one";
+    assert_eq!(both, [words]);
+    for address in ["0x40000000", "0x50003000"] {
+        let same = own(MACHINE, &format!("<0x02003010 0 {address} 0 0x1000>"));
+        let words = format!("both decode {address}; move one");
+        assert!(same.iter().any(|one| one.ends_with(&words)), "{same:?}");
+    }
+    static DISKS: [Function; 1] = [Function {
+        bus: 0,
+        device: 6,
+        function: 0,
+    }];
+    with_facts(&with_machine_mode(MACHINE, DISK), |partition, facts| {
+        facts.sleep_disks = Some(&DISKS);
+        assert_eq!(check(partition, facts), Ok(()), "machine mode's own");
+    });
+}
+
+/// The machine without functions of domains.
+fn without_functions() -> String {
+    let start = MACHINE.find("poorwill,functions =\n").unwrap();
+    let end = start + MACHINE[start..].find(">;").unwrap() + 2;
+    let source = MACHINE.replacen(&MACHINE[start..end], "", 1);
+    let source = source.replacen("<&linux_ecam 0x1b>,", "", 1);
+    source.replacen(&format!("poorwill,functions = {CARD};"), "", 1)
+}
+
+#[test]
+fn machine_modes_function_is_found_where_it_cannot_work() {
+    let own = |source: &str, entries: &str| told(&with_machine_mode(source, entries));
+    for (entry, words) in [
+        (
+            "<0x03003010 0 0x44002000 0 0x4000>",
+            "function 00:06.0 of machine mode: register 0x10 cannot hold 0x44002000",
+        ),
+        (
+            "<0x03003010 0 0xb0000000 0 0x4000>",
+            "function 00:06.0 of machine mode: no window of the PCI host bridge reaches 0xb0000000",
+        ),
+    ] {
+        let found = own(MACHINE, entry);
+        assert!(found.len() == 1 && found[0].starts_with(words), "{found:?}");
+    }
+    let quiet = without_functions();
+    assert_eq!(own(&quiet, DISK), [""; 0]);
+    let hostless = quiet.replacen("pci-host-ecam-generic", "pci-host-ecam", 1);
+    assert_eq!(told(&hostless), [""; 0]);
+    let found = own(&hostless, DISK);
+    let words = "machine mode has PCI functions, but the machine has no PCI host bridge with ECAM";
+    assert_eq!(found[0], words, "{found:?}");
+    let second = "pci@70000000 { compatible = \"pci-host-ecam-generic\"; reg = <0 0x70000000 0 0x100000>; };";
+    let two = quiet.replacen(UART, &format!("{second}\n{UART}"), 1);
+    let found = own(&two, DISK);
+    assert!(
+        found[0].starts_with("machine mode has PCI functions, and the machine several"),
+        "{found:?}"
+    );
+}
+
+/// Machine mode programs its function itself. An IOMMU that is there must know it, though: its
+/// contexts are closed.
+#[test]
+fn only_an_iommu_that_is_there_must_know_machine_modes_function() {
+    const MAP: &str = "iommu-map = <0x0 &iommu 0x0 0x10000>;";
+    let own = |source: &str| told(&with_machine_mode(source, DISK));
+    let quiet = without_functions();
+    let none = quiet.replacen(
+        "\"riscv,iommu\";",
+        "\"riscv,iommu\"; status = \"disabled\";",
+        1,
+    );
+    assert_eq!(own(&none), [""; 0]);
+    let unmapped = own(&quiet.replacen(MAP, "", 1));
+    let words = "function 00:06.0 of machine mode reaches memory without an IOMMU; add an IOMMU to \
+                 `iommu-map`, or take the function away";
+    assert_eq!(unmapped, [words]);
+    let other = quiet.replacen(MAP, "iommu-map = <0x0 &iommu 0x1000 0x10000>;", 1);
+    let found = own(&other);
+    assert!(
+        found.len() == 1 && found[0].contains("00:06.0 of machine mode the device ID 0x1030"),
+        "{found:?}"
+    );
 }
 
 #[test]

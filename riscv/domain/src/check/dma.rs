@@ -2,11 +2,10 @@
 
 use poorwill_devicetree::{DomainNode, FunctionRange, MemoryRegion, Partition, unknown_devices};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
-use poorwill_pci::Function;
 use poorwill_pci::placement::AddressKind;
 
-use super::scene::{Facts, Scene, has_function, ordered_pairs, pairs};
-use super::unfenced::Unfenced;
+use super::scene::{Facts, Functions, Scene, pairs};
+use super::unfenced::{Owner, Unfenced};
 use crate::kept::BUS_BYTES;
 
 /// Names each device whose DMA or whose addresses reach another domain.
@@ -15,40 +14,50 @@ pub(super) fn look(scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
     unknown(scene, tell);
     for domain in domains {
         virtio(domain, scene, tell);
-        host(domain, facts, tell);
-        iommu(domain, facts, tell);
         configuration(domain, scene, tell);
-        for range in &domain.ranges {
-            addresses(domain, range, facts, tell);
+        sleep_disks(domain, facts, tell);
+    }
+    let owners = Functions::of(scene.partition);
+    for functions in &owners {
+        host(functions, facts, tell);
+        iommu(functions, facts, tell);
+        for range in functions.ranges {
+            addresses(functions, range, facts, tell);
         }
-        for function in facts.sleep_disks.unwrap_or_default() {
-            if has_function(domain, *function) {
-                tell(Unfenced::SleepDisk {
-                    domain: domain.name,
-                    function: *function,
-                });
-            }
+        for domain in domains {
+            foreign_ranges(domain, functions, scene, tell);
         }
     }
-    for (domain, other) in pairs(domains) {
-        shared_functions(domain, other, tell);
-        shared_ranges(domain, other, tell);
-    }
-    for (domain, other) in ordered_pairs(domains) {
-        foreign_ranges(domain, other, scene, tell);
+    for (functions, other) in pairs(&owners) {
+        shared_functions(functions, other, tell);
+        shared_ranges(functions, other, tell);
     }
 }
 
 /// Returns whether a domain has a bridge below which the tree lists no function.
 pub(super) fn has_open_bridge(partition: &Partition) -> bool {
-    let is_open = |domain: &DomainNode| {
-        let mut bridges = domain.functions.iter().filter_map(|one| one.buses);
-        bridges.any(|(first, last)| {
-            let mut functions = domain.functions.iter();
-            !functions.any(|one| (first..=last).contains(&one.function.bus))
+    let is_open = |functions: Functions<'_>| {
+        functions.buses().any(|buses| {
+            let mut all = functions.all.iter();
+            !all.any(|one| buses.contains(&one.function.bus))
         })
     };
-    partition.domains.iter().any(is_open)
+    partition
+        .domains
+        .iter()
+        .map(Functions::of_domain)
+        .any(is_open)
+}
+
+fn sleep_disks(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    for function in facts.sleep_disks.unwrap_or_default() {
+        if Functions::of_domain(domain).has(*function) {
+            tell(Unfenced::SleepDisk {
+                domain: domain.name,
+                function: *function,
+            });
+        }
+    }
 }
 
 fn virtio(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
@@ -82,28 +91,33 @@ fn unknown(scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
     });
 }
 
-fn host(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
+fn host(functions: &Functions<'_>, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
     match facts.machine.pci.len() {
-        _ if domain.functions.is_empty() => {}
-        0 => tell(Unfenced::NoHost(domain.name)),
+        _ if functions.all.is_empty() => {}
+        0 => tell(Unfenced::NoHost(functions.owner)),
         1 => {}
-        _ => tell(Unfenced::SeveralHosts(domain.name)),
+        _ => tell(Unfenced::SeveralHosts(functions.owner)),
     }
 }
 
 /// Names each function without an IOMMU, and each one that its IOMMU knows by another number: the
-/// firmware would open a context that is not the function's.
-fn iommu(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
-    let wiring = facts.wiring.filter(|_| !facts.machine.iommus.is_empty());
-    for one in &domain.functions {
+/// firmware would open a context that is not the function's. Machine mode needs no fence from its
+/// own function, so that one may be on a machine without IOMMUs.
+fn iommu(functions: &Functions<'_>, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    let has_iommu = !facts.machine.iommus.is_empty();
+    if !has_iommu && functions.owner == Owner::MachineMode {
+        return;
+    }
+    let wiring = facts.wiring.filter(|_| has_iommu);
+    for one in functions.all {
         let routing_id = u32::from(one.function.routing_id());
         match wiring.and_then(|wiring| wiring.device_id(one.function)) {
             None => tell(Unfenced::NoIommu {
-                domain: domain.name,
+                owner: functions.owner,
                 function: one.function,
             }),
             Some(device) if device != routing_id => tell(Unfenced::DeviceId {
-                domain: domain.name,
+                owner: functions.owner,
                 function: one.function,
                 device,
                 routing_id,
@@ -116,6 +130,7 @@ fn iommu(domain: &DomainNode, facts: &Facts<'_>, tell: &mut dyn FnMut(Unfenced))
 /// Names the first bus in each host bridge's configuration space that the domain may access, but
 /// that is below none of its bridges. The first bus is machine mode's, and closed.
 fn configuration(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    let functions = Functions::of_domain(domain);
     for host in &scene.facts.machine.pci {
         let (first_bus, last_bus) = (host.bridge.first_bus, host.bridge.last_bus);
         // A tree may name them in the wrong order; there is no bus then.
@@ -135,7 +150,7 @@ fn configuration(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Un
             let bus = first_bus.checked_add(u8::try_from(number).ok()?)?;
             let space = PhysRange::new(ecam.start + number * BUS_BYTES, BUS_BYTES);
             let is_open = || scene.kept.first_access(domain, space).is_some();
-            (!has_bus(domain, bus) && is_open()).then_some(bus)
+            (!functions.has_bus(bus) && is_open()).then_some(bus)
         });
         if let Some(bus) = foreign.min() {
             tell(Unfenced::Configuration {
@@ -146,24 +161,19 @@ fn configuration(domain: &DomainNode, scene: &Scene<'_>, tell: &mut dyn FnMut(Un
     }
 }
 
-fn has_bus(domain: &DomainNode, bus: u8) -> bool {
-    let mut bridges = domain.functions.iter().filter_map(|one| one.buses);
-    bridges.any(|(first, last)| (first..=last).contains(&bus))
-}
-
 /// Names a range that its register cannot hold, or that the CPU cannot reach.
 fn addresses(
-    domain: &DomainNode,
+    functions: &Functions<'_>,
     range: &FunctionRange,
     facts: &Facts<'_>,
     tell: &mut dyn FnMut(Unfenced),
 ) {
     let is_bridge =
-        (domain.functions.iter()).any(|one| one.function == range.function && one.buses.is_some());
+        (functions.all.iter()).any(|one| one.function == range.function && one.buses.is_some());
     let PhysRange { start, end } = range.range;
     if !can_hold(is_bridge, range) {
         tell(Unfenced::Unholdable {
-            domain: domain.name,
+            owner: functions.owner,
             function: range.function,
             register: range.register,
             start,
@@ -171,7 +181,7 @@ fn addresses(
         });
     } else if in_cpu(range, facts).is_none() {
         tell(Unfenced::Unreachable {
-            domain: domain.name,
+            owner: functions.owner,
             function: range.function,
             start,
         });
@@ -213,66 +223,61 @@ fn in_cpu(range: &FunctionRange, facts: &Facts<'_>) -> Option<PhysRange> {
     Some(PhysRange::new(start, length))
 }
 
-fn shared_functions(domain: &DomainNode, other: &DomainNode, tell: &mut dyn FnMut(Unfenced)) {
-    let [of_one, of_other] = [domain, other].map(|one| one.functions.iter());
-    let theirs = of_other.filter(|one| has_function(domain, one.function));
+fn shared_functions(one: &Functions<'_>, other: &Functions<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    let theirs = other.all.iter().filter(|their| one.has(their.function));
     // An entry of both was found already.
-    let ours = of_one.filter(|one| has_function(other, one.function));
-    let ours = ours.filter(|one| {
-        !other
-            .functions
-            .iter()
-            .any(|their| their.function == one.function)
-    });
-    for one in theirs.chain(ours) {
+    let ours = one.all.iter().filter(|our| other.has(our.function));
+    let ours = ours.filter(|our| !other.is_listed(our.function));
+    for shared in theirs.chain(ours) {
         tell(Unfenced::SharedFunction {
-            function: one.function,
-            domain: domain.name,
-            other: other.name,
+            function: shared.function,
+            owner: one.owner,
+            other: other.owner,
         });
     }
-    let buses = domain.functions.iter().filter_map(|one| one.buses);
-    let mut buses = buses.flat_map(|(first, last)| first..=last);
-    let shared = buses.find(|bus| has_bus(other, *bus));
+    let shared = one.buses().flatten().find(|bus| other.has_bus(*bus));
     if let Some(bus) = shared {
         tell(Unfenced::SharedBus {
             bus,
-            domain: domain.name,
-            other: other.name,
+            owner: one.owner,
+            other: other.owner,
         });
     }
 }
 
-fn shared_ranges(domain: &DomainNode, other: &DomainNode, tell: &mut dyn FnMut(Unfenced)) {
-    for one in &domain.ranges {
-        for their in &other.ranges {
+fn shared_ranges(one: &Functions<'_>, other: &Functions<'_>, tell: &mut dyn FnMut(Unfenced)) {
+    for our in one.ranges {
+        for their in other.ranges {
             let is_io = |range: &FunctionRange| range.kind == AddressKind::Io;
-            if is_io(one) == is_io(their) && one.range.overlaps(&their.range) {
+            if is_io(our) == is_io(their) && our.range.overlaps(&their.range) {
                 tell(Unfenced::SharedRange {
-                    function: one.function,
+                    function: our.function,
                     other: their.function,
-                    start: one.range.start.max(their.range.start),
+                    start: our.range.start.max(their.range.start),
                 });
             }
         }
     }
 }
 
-/// Names addresses that `other`'s functions decode, and that `domain` may access.
+/// Names addresses that functions of another owner decode, and that the domain may access.
 fn foreign_ranges(
     domain: &DomainNode,
-    other: &DomainNode,
+    functions: &Functions<'_>,
     scene: &Scene<'_>,
     tell: &mut dyn FnMut(Unfenced),
 ) {
-    for range in &other.ranges {
+    if functions.owner == Owner::Domain(domain.name) {
+        return;
+    }
+    for range in functions.ranges {
         let addresses = in_cpu(range, scene.facts);
         let start = addresses.and_then(|all| scene.kept.first_access(domain, all));
         if let Some(start) = start {
-            let function: Function = range.function;
             tell(Unfenced::ForeignRange {
                 domain: domain.name,
-                function,
+                owner: functions.owner,
+                function: range.function,
                 start,
             });
         }

@@ -6,6 +6,24 @@ use thiserror::Error;
 
 use crate::pmp::{PlanError, TooManyRanges};
 
+/// Who has PCI functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The domain with this name.
+    Domain(NodeName),
+    /// Machine mode, which sleeps on them.
+    MachineMode,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Owner::Domain(name) => write!(out, "domain {name}"),
+            Owner::MachineMode => out.write_str("machine mode"),
+        }
+    }
+}
+
 /// Why domains cannot be fenced from each other.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -84,69 +102,63 @@ pub enum Unfenced {
         node: NodeName,
         start: u64,
     },
-    #[error("domain {0} has PCI functions, but the machine has no PCI host bridge with ECAM")]
-    NoHost(NodeName),
+    #[error("{0} has PCI functions, but the machine has no PCI host bridge with ECAM")]
+    NoHost(Owner),
     #[error(
-        "domain {0} has PCI functions, and the machine several PCI host bridges: \
+        "{0} has PCI functions, and the machine several PCI host bridges: \
          their functions cannot be told apart"
     )]
-    SeveralHosts(NodeName),
+    SeveralHosts(Owner),
     #[error(
-        "function {function} of domain {domain} reaches memory without an IOMMU; \
+        "function {function} of {owner} reaches memory without an IOMMU; \
          add an IOMMU to `iommu-map`, or take the function away"
     )]
-    NoIommu {
-        domain: NodeName,
-        function: Function,
-    },
+    NoIommu { owner: Owner, function: Function },
     #[error(
-        "`iommu-map` gives function {function} of domain {domain} the device ID {device:#x}, which \
+        "`iommu-map` gives function {function} of {owner} the device ID {device:#x}, which \
          is not its routing ID {routing_id:#x}; map each function to its routing ID"
     )]
     DeviceId {
-        domain: NodeName,
+        owner: Owner,
         function: Function,
         device: u32,
         routing_id: u32,
     },
-    #[error("function {function} belongs to domains {domain} and {other}; keep one")]
+    #[error("function {function} belongs to {owner} and {other}; keep one")]
     SharedFunction {
         function: Function,
-        domain: NodeName,
-        other: NodeName,
+        owner: Owner,
+        other: Owner,
     },
-    #[error("bus {bus} lies below bridges of domains {domain} and {other}; renumber one")]
-    SharedBus {
-        bus: u8,
-        domain: NodeName,
-        other: NodeName,
-    },
+    #[error("bus {bus} lies below bridges of {owner} and {other}; renumber one")]
+    SharedBus { bus: u8, owner: Owner, other: Owner },
     #[error(
         "domain {domain} may access the configuration space of bus {bus}, \
          which is below none of its bridges; leave the addresses out"
     )]
     Configuration { domain: NodeName, bus: u8 },
     #[error(
-        "domain {domain} may access {start:#x}, where function {function} of another domain \
+        "domain {domain} may access {start:#x}, where function {function} of {owner} \
          decodes addresses; leave them out"
     )]
     ForeignRange {
         domain: NodeName,
+        owner: Owner,
         function: Function,
         start: u64,
     },
-    #[error("functions {function} and {other} of two domains decode {start:#x}; move one")]
+    #[error("functions {function} and {other} both decode {start:#x}; move one")]
     SharedRange {
         function: Function,
         other: Function,
         start: u64,
     },
     #[error(
-        "function {function} of domain {domain}: register {register:#x} cannot hold {start:#x} to \
+        "function {function} of {owner}: register {register:#x} cannot hold {start:#x} to \
          {end:#x}; align the range, or move it below 2^32"
     )]
     Unholdable {
-        domain: NodeName,
+        owner: Owner,
         function: Function,
         register: u8,
         start: u64,
@@ -154,11 +166,11 @@ pub enum Unfenced {
         end: u64,
     },
     #[error(
-        "function {function} of domain {domain}: no window of the PCI host bridge reaches \
+        "function {function} of {owner}: no window of the PCI host bridge reaches \
          {start:#x}; move the range"
     )]
     Unreachable {
-        domain: NodeName,
+        owner: Owner,
         function: Function,
         start: u64,
     },
