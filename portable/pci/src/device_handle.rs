@@ -11,11 +11,12 @@ use super::journal::Journal;
 use super::kind::MEMORY_SIZES;
 use super::power::wake;
 use super::register::{
-    COMMAND, COMMAND_MASTER, COMMAND_MEMORY, COMMAND_NO_INTX, ID, Kept, MEMORY_WINDOW, MSI,
-    MSI_ENABLE, MSI_X, MSI_X_ENABLE, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER, PREFETCH_WINDOW,
-    is_bridge,
+    COMMAND, COMMAND_MEMORY, COMMAND_NO_INTX, ID, Kept, MEMORY_WINDOW, MSI, MSI_ENABLE, MSI_X,
+    MSI_X_ENABLE, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER, PREFETCH_WINDOW, is_bridge,
 };
-use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability};
+use super::{
+    ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability, take_access,
+};
 
 /// A device in use by the firmware: powered, its BAR mapped, bus mastering on if it needs
 /// that, its interrupts off. [`DeviceHandle::release`] undoes all of it.
@@ -26,7 +27,41 @@ pub struct DeviceHandle {
     id: u32,
     bar: BarMapping,
     journal: Journal,
+    /// It was placed at the start, and keeps its registers.
+    is_placed: bool,
     is_cut: Cell<bool>,
+}
+
+/// The device at `location` on the first bus, which the start has [placed](super::placement) with
+/// this `range` of its BAR. Neither this nor the handle's release changes a register.
+///
+/// # Errors
+///
+/// [`PciError::Absent`], [`PciError::Changed`], [`PciError::NoAddress`].
+pub fn placed(
+    config: &impl ConfigSpace,
+    host: &HostBridge,
+    location: &Location,
+    range: PhysRange,
+) -> Result<DeviceHandle, PciError> {
+    let function = Bus::root(host).at(location.function);
+    if Kind::of(config, function, header(config, function)?) != Some(location.kind) {
+        return Err(PciError::Changed(function));
+    }
+    let length = range.length();
+    let no_address = PciError::NoAddress { function, length };
+    let start = host.cpu_address(range.start, length).ok_or(no_address)?;
+    Ok(DeviceHandle {
+        function,
+        id: config.read32(function, ID),
+        bar: BarMapping {
+            pci: range,
+            cpu: PhysRange::new(start, length),
+        },
+        journal: Journal::default(),
+        is_placed: true,
+        is_cut: Cell::new(false),
+    })
 }
 
 /// Makes the device at `location` usable, in any state of it and of the bridges above it.
@@ -51,6 +86,7 @@ pub fn acquire(
             function,
             bar,
             journal,
+            is_placed: false,
             is_cut: Cell::new(false),
         }),
         Err(error) => {
@@ -119,11 +155,19 @@ impl DeviceHandle {
     }
 
     /// Turns bus mastering off, if a controller does not stop by itself. It stays off after the
-    /// release, until the OS's driver resets the controller and turns it on.
+    /// release, until the OS's driver resets the controller and turns it on. The owner of a placed
+    /// device takes its access away, as soon as the handle [says so](Self::is_cut).
     pub fn cut_dma(&self, config: &impl ConfigSpace) {
-        let command = config.read32(self.function, COMMAND) & Kept::LOWER_HALF.0;
-        config.write32(self.function, COMMAND, command & !COMMAND_MASTER);
+        if !self.is_placed {
+            take_access(config, self.function);
+        }
         self.is_cut.set(true);
+    }
+
+    /// Whether the device did not stop, so that it must not reach memory.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut.get()
     }
 
     /// Restores all changed registers, in reverse order: at power-on to their reset

@@ -1,6 +1,7 @@
 use core::fmt;
 use core::ops::RangeInclusive;
 
+use super::bus::look;
 use super::register::{
     CLASS, CLASS_IOMMU, CLASS_NVME, COMMAND_MASTER, COMMAND_MEMORY, ID, ID_SHARED_MEMORY,
 };
@@ -32,7 +33,9 @@ impl Kind {
         }
     }
 
-    pub(super) fn bar(self) -> u8 {
+    /// The number of its BAR, 0 to 5.
+    #[must_use]
+    pub fn bar(self) -> u8 {
         match self {
             Kind::Nvme | Kind::Iommu => 0,
             Kind::SharedMemory => 2,
@@ -54,6 +57,11 @@ impl Kind {
             Kind::SharedMemory | Kind::Iommu => COMMAND_MEMORY,
         }
     }
+}
+
+/// The kind of a function that answers; `None` for other functions.
+pub fn kind_of(config: &impl ConfigSpace, function: Function) -> Option<Kind> {
+    Kind::of(config, function, look(config, function)?)
 }
 
 /// The registers take at least a page, and at most 4 GiB.

@@ -38,14 +38,14 @@ mod silence;
 pub mod virtio;
 
 pub use config::{ConfigSpace, Function, MAX_FUNCTIONS};
-pub use device_handle::{DeviceHandle, acquire};
+pub use device_handle::{DeviceHandle, acquire, placed};
 pub use error::PciError;
 pub use find::{Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 pub use in_use::{InUse, in_use};
-pub use kind::Kind;
+pub use kind::{Kind, kind_of};
 pub use list::{
-    Listed, bar_address, function_at, has_virtual_functions, holds_state, list,
+    Listed, bar_address, disable_intx, function_at, has_virtual_functions, holds_state, list,
     refuse_virtual_functions, switch_off, take_access,
 };
 pub use location::{Location, MAX_DEPTH, MAX_DEVICES, MAX_IOMMUS, Step};

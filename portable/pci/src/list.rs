@@ -5,8 +5,8 @@ use arrayvec::ArrayVec;
 use super::bus::{Bus, Present};
 use super::capability::{find, find_extended};
 use super::register::{
-    BAR0, CLASS, COMMAND, COMMAND_IO, COMMAND_MASTER, COMMAND_MEMORY, ID, Kept, NO_SOFT_RESET,
-    POWER_CONTROL, POWER_MANAGEMENT, POWER_STATE, VIRTUAL_CONTROL, VIRTUAL_ENABLE,
+    BAR0, CLASS, COMMAND, COMMAND_IO, COMMAND_MASTER, COMMAND_MEMORY, COMMAND_NO_INTX, ID, Kept,
+    NO_SOFT_RESET, POWER_CONTROL, POWER_MANAGEMENT, POWER_STATE, VIRTUAL_CONTROL, VIRTUAL_ENABLE,
     VIRTUAL_FUNCTIONS, is_bridge,
 };
 use super::{ConfigSpace, Function, HostBridge, Location, MAX_FUNCTIONS, PciError};
@@ -159,6 +159,12 @@ pub fn bar_address(config: &impl ConfigSpace, function: Function, bar: u8) -> Op
 pub fn take_access(config: &impl ConfigSpace, function: Function) {
     let command = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
     config.write32(function, COMMAND, command & !COMMAND_MASTER);
+}
+
+/// Turns off a function's INTx.
+pub fn disable_intx(config: &impl ConfigSpace, function: Function) {
+    let command = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
+    config.write32(function, COMMAND, command | COMMAND_NO_INTX);
 }
 
 /// Turns off a function's decoding and its access to memory, as after a power-on.

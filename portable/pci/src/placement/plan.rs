@@ -30,6 +30,14 @@ pub struct PlacedRange {
     pub range: PhysRange,
 }
 
+impl PlacedRange {
+    /// Returns whether the register is the BAR with this number, 0 to 5.
+    #[must_use]
+    pub fn is_bar(&self, number: u8) -> bool {
+        u16::from(self.register) == BAR0 + 4 * u16::from(number)
+    }
+}
+
 /// The kind of an address on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AddressKind {

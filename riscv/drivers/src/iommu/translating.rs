@@ -206,6 +206,26 @@ where
         }
     }
 
+    /// Runs `job` with all devices' addresses as physical ones, while no OS runs.
+    ///
+    /// # Errors
+    ///
+    /// [`IommuError`]: no device reaches memory. `job` may not have run.
+    pub fn open_for<T>(&mut self, job: impl FnOnce() -> T) -> Result<T, IommuError> {
+        close_all(&self.registers)?;
+        let root = (self.directory.root / PAGE_BYTES) << PAGE_NUMBER;
+        Registers::<u64>::write(&self.registers, DDTP, root | ddtp::BARE);
+        let found = settled(&self.registers)?;
+        if found & ddtp::MODE != ddtp::BARE {
+            close_all(&self.registers)?;
+            return Err(IommuError::Closed(found));
+        }
+        let result = job();
+        close_all(&self.registers)?;
+        self.translate()?;
+        Ok(result)
+    }
+
     /// Turns translation on in the mode "off". The mode change keeps caches (5.5), so they are
     /// emptied first.
     fn translate(&mut self) -> Result<(), IommuError> {

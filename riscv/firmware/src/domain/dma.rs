@@ -1,6 +1,6 @@
 //! DMA on a machine with domains. Machine mode places the domains' PCI functions, and gives each one
 //! a context of the IOMMU. The context maps its domain's memory and interrupt files to themselves.
-//! All other functions are off, and have no context.
+//! Machine mode's own functions reach all memory. All others are off, and have no context.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ use poorwill_memory::{MAX_RANGES, PAGE_BYTES, PhysRange};
 use poorwill_pci::intx::Pin;
 use poorwill_pci::placement::{PlacedFunction, PlacedRange, PlacementError, Plan};
 use poorwill_pci::virtio::bypasses_iommu;
-use poorwill_pci::{ConfigSpace, Function, PciError};
+use poorwill_pci::{ConfigSpace, Function, PciError, disable_intx, take_access};
 use spin::{Mutex, Once};
 use thiserror::Error;
 
@@ -66,6 +66,9 @@ struct Fences {
     owned: ArrayVec<Owned, { MAX_DOMAINS * MAX_DOMAIN_FUNCTIONS }>,
 }
 
+/// The partition with machine mode's own functions, once they are placed.
+static OWN: Once<&Partition> = Once::new();
+
 /// A function with a context, and its domain's index.
 #[derive(Clone, Copy)]
 struct Owned {
@@ -100,7 +103,8 @@ const RECORDS: usize = 16;
 pub(crate) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
     let with_functions = || (partition.domains.iter()).filter(|node| !node.functions.is_empty());
     let maps = with_functions().count() as u64;
-    if maps == 0 {
+    let own = partition.functions.len() as u64;
+    if maps + own == 0 {
         return 0;
     }
     let devices = with_functions().map(|node| node.functions.len() as u64);
@@ -108,12 +112,12 @@ pub(crate) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
     let holes = machine.reserved.len() + 2;
     let ranges =
         with_functions().map(|node| (2 * node.regions.len() + holes + node.harts.len()) as u64);
-    let pages = Iommu::max_pages(devices.sum(), maps, ranges.sum());
+    let pages = Iommu::max_pages(own + devices.sum::<u64>(), maps, ranges.sum());
     pages * machine.iommus.len() as u64 * PAGE_BYTES
 }
 
-/// Turns off all PCI functions but those of domains, places these, and gives them contexts. The
-/// domains are those of the partition, in its order; `tables` has [`table_bytes`].
+/// Turns off all PCI functions but those of the partition, places these, and gives them contexts.
+/// The domains are those of the partition, in its order; `tables` has [`table_bytes`].
 ///
 /// # Errors
 ///
@@ -123,12 +127,13 @@ pub(crate) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
 ///
 /// `machine` describes this machine, no OS runs, and only this uses `tables`.
 pub(crate) unsafe fn start(
-    partition: &Partition,
+    partition: &'static Partition,
     machine: &Machine,
     tables: PhysRange,
 ) -> Result<(), DmaError> {
     let nodes = &partition.domains;
-    let functions = || nodes.iter().flat_map(|node| &node.functions);
+    let of_domains = || nodes.iter().flat_map(|node| &node.functions);
+    let functions = || of_domains().chain(&partition.functions);
     let mut pages = TablePages::new(tables);
     let mut fences = Fences {
         iommus: ArrayVec::new(),
@@ -149,9 +154,17 @@ pub(crate) unsafe fn start(
         // SAFETY: passed on to the caller.
         let config = unsafe { config_space(host) };
         let ranges = nodes.iter().flat_map(|node| &node.ranges);
-        let plan = Plan::new(functions().copied(), ranges.map(placed_range));
+        let ranges = ranges.chain(&partition.ranges).map(placed_range);
+        let plan = Plan::new(functions().copied(), ranges);
         plan.place(&config, &host.bridge)?;
-        functions().try_for_each(|one| look(&config, one.function))?;
+        of_domains().try_for_each(|one| look(&config, one.function))?;
+        let own = partition.functions.iter();
+        own.for_each(|one| disable_intx(&config, one.function));
+    }
+    for iommu in &mut fences.iommus {
+        for one in &partition.functions {
+            iommu.set(&mut pages, one.function.into(), &Context::PassThrough)?;
+        }
     }
     for (node, domain) in nodes.iter().zip(all()) {
         fences.open(node, domain, machine, &mut pages)?;
@@ -159,7 +172,69 @@ pub(crate) unsafe fn start(
     if !fences.iommus.is_empty() {
         FENCES.call_once(|| Mutex::new(fences));
     }
+    OWN.call_once(|| partition);
     Ok(())
+}
+
+/// Machine mode's own functions, which are placed, with their addresses.
+pub(crate) fn own() -> impl Iterator<Item = (Function, impl Iterator<Item = PlacedRange>)> {
+    let partition = OWN.get().copied();
+    let functions = partition.into_iter().flat_map(|partition| {
+        let functions = partition.functions.iter();
+        functions.map(move |one| (partition, one.function))
+    });
+    functions.map(|(partition, function)| {
+        let ranges = partition.ranges.iter().map(placed_range);
+        (
+            function,
+            ranges.filter(move |range| range.function == function),
+        )
+    })
+}
+
+/// Returns whether machine mode has functions of its own, which are placed.
+pub(crate) fn has_own() -> bool {
+    own().next().is_some()
+}
+
+/// Takes the access to memory from one of machine mode's own functions, which does not stop. An
+/// IOMMU does that without a write to the configuration space, which would delay harts that run.
+pub(crate) fn cut_own(config: &impl ConfigSpace, function: Function) {
+    let Some(fences) = FENCES.get() else {
+        return take_access(config, function);
+    };
+    let closed = fences
+        .lock()
+        .iommus
+        .iter_mut()
+        .try_for_each(|iommu| iommu.close(function.into()));
+    if let Err(error) = closed {
+        say!("PCI function {function}: {error}");
+        take_access(config, function);
+    }
+}
+
+/// Runs `job` while all functions reach memory, before any domain runs.
+///
+/// # Errors
+///
+/// [`DmaError::Iommu`]: no function reaches memory.
+pub(crate) fn open_for<R>(job: impl FnOnce() -> R) -> Result<R, DmaError> {
+    fn open<R>(iommus: &mut [Iommu], job: impl FnOnce() -> R) -> Result<R, IommuError> {
+        match iommus.split_first_mut() {
+            None => Ok(job()),
+            Some((first, rest)) => first.open_for(|| open(rest, job))?,
+        }
+    }
+    match FENCES.get() {
+        None => Ok(job()),
+        Some(fences) => Ok(open(&mut fences.lock().iommus, job)?),
+    }
+}
+
+/// Returns whether machine mode's IOMMUs fence the functions.
+pub(crate) fn is_fenced() -> bool {
+    FENCES.get().is_some()
 }
 
 /// The highest device ID of a function, and of those below it.

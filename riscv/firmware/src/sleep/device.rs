@@ -13,7 +13,7 @@ use poorwill_medium::nvme::{
     Controller, MemoryRegion, NvmeError, NvmeMedium, QueueMemory, SharedNamespace, Stop, region_bar,
 };
 use poorwill_memory::PhysRange;
-use poorwill_pci::{self as pci, DeviceHandle, Kind, Location, Silenced};
+use poorwill_pci::{self as pci, DeviceHandle, Kind, Location, Silenced, Step};
 use poorwill_sleep::{
     AreaError, Device, FunctionInUse, LeftInUse, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId,
 };
@@ -21,6 +21,7 @@ use poorwill_sleep::{
 use super::clock::{DeviceClock, clock};
 use super::iommus::{self, Phase};
 use crate::cut::disks;
+use crate::domain::dma;
 use crate::hart::memory::queues;
 use crate::platform::console::say;
 use crate::platform::platform;
@@ -31,8 +32,18 @@ pub(super) struct Place {
     /// Index of its host bridge in the platform's list.
     host: usize,
     location: Location,
-    /// Why its DMA reaches no memory, if it does not.
-    blocked: Option<AreaError>,
+    reach: Reach,
+}
+
+/// How the firmware gets a device.
+#[derive(Clone, Copy, Debug)]
+enum Reach {
+    /// It is acquired, and released.
+    Acquired,
+    /// The start has placed it for machine mode, with this range of its BAR.
+    Placed(PhysRange),
+    /// Its DMA reaches no memory.
+    Blocked(AreaError),
 }
 
 impl fmt::Display for Place {
@@ -41,9 +52,45 @@ impl fmt::Display for Place {
     }
 }
 
-/// The devices that may hold sleep areas, with the IOMMUs opened before them. The console reports
-/// why a device cannot be found.
+/// The devices that may hold sleep areas: machine mode's own ones, if the partition names any. The
+/// console reports why a device cannot be found.
 pub(super) fn find(phase: Phase) -> ArrayVec<Place, MAX_DEVICES> {
+    match dma::has_own() && phase != Phase::Discard {
+        true => find_own(),
+        false => find_all(phase),
+    }
+}
+
+/// Machine mode's own devices. A function of another kind holds no area.
+fn find_own() -> ArrayVec<Place, MAX_DEVICES> {
+    let mut places = ArrayVec::new();
+    let Some(described) = platform().pci.first() else {
+        return places;
+    };
+    // SAFETY: as in `find_all`.
+    let config = unsafe { config_space(described) };
+    for (function, mut ranges) in dma::own() {
+        let step = Step {
+            device: function.device,
+            function: function.function,
+        };
+        let kind = pci::kind_of(&config, function).filter(|kind| *kind != Kind::Iommu);
+        let range = kind.and_then(|kind| ranges.find(|range| range.is_bar(kind.bar())));
+        let location = kind.and_then(|kind| Location::new(kind, &[], step));
+        match location.zip(range) {
+            Some((location, range)) => places.push(Place {
+                host: 0,
+                location,
+                reach: Reach::Placed(range.range),
+            }),
+            None => say!("PCI function {function} is no NVMe controller, and no memory"),
+        }
+    }
+    places
+}
+
+/// All devices that may hold sleep areas, with the IOMMUs opened before them.
+fn find_all(phase: Phase) -> ArrayVec<Place, MAX_DEVICES> {
     let mut places = ArrayVec::new();
     iommus::begin();
     for (host, described) in platform().pci.iter().enumerate() {
@@ -55,10 +102,14 @@ pub(super) fn find(phase: Phase) -> ArrayVec<Place, MAX_DEVICES> {
             say!("PCI: {complaint}");
         }
         let blocked = iommus::look(phase, described, &search).err();
+        let reach = blocked.map_or(Reach::Acquired, Reach::Blocked);
         for location in search.devices {
             let place = Place {
                 host,
-                blocked: blocked.filter(|_| location.kind() == Kind::Nvme),
+                reach: match location.kind() {
+                    Kind::Nvme => reach,
+                    _ => Reach::Acquired,
+                },
                 location,
             };
             if places.try_push(place).is_err() {
@@ -73,6 +124,10 @@ pub(super) fn find(phase: Phase) -> ArrayVec<Place, MAX_DEVICES> {
 /// The functions that the suspended OS has left in use.
 pub(super) fn left_in_use() -> LeftInUse {
     let mut left = LeftInUse::default();
+    if dma::has_own() {
+        // Each domain sets its functions up again: the start places them, and gives them contexts.
+        return left;
+    }
     for (host, described) in platform().pci.iter().enumerate() {
         // SAFETY: as in `find`.
         let config = unsafe { config_space(described) };
@@ -102,32 +157,44 @@ pub(super) enum Running<'r> {
 }
 
 /// Starts the device at a place, runs `job` on it, and restores its previous state. `stop`: how a
-/// controller is stopped.
+/// controller is stopped. A wake leaves the other functions as they are: the start has turned them
+/// off, or given them to domains that may run by now.
 ///
 /// [`AreaError`]: the job's error, or that of a device that does not start.
 ///
 /// [`AreaError`]: the job's, or that the device does not start.
 pub(super) fn on_device<R>(
     place: &Place,
+    phase: Phase,
     stop: impl Fn(&Result<R, AreaError>) -> Stop,
     job: impl FnOnce(&mut Running<'_>) -> Result<R, AreaError>,
 ) -> Result<R, AreaError> {
-    if let Some(error) = place.blocked {
-        return Err(error);
-    }
     let described = &platform().pci[place.host];
     // SAFETY: the device tree describes the bridge, and the OS's harts are
     // stopped or not yet started.
     let config = unsafe { config_space(described) };
-    let mut handle = pci::acquire(&config, &clock(), &described.bridge, &place.location)?;
+    let (bridge, location) = (&described.bridge, &place.location);
+    let mut handle = match place.reach {
+        Reach::Acquired => pci::acquire(&config, &clock(), bridge, location)?,
+        Reach::Placed(range) => pci::placed(&config, bridge, location, range)?,
+        Reach::Blocked(error) => return Err(error),
+    };
+    let is_placed = matches!(place.reach, Reach::Placed(_));
     let mut silenced = ArrayVec::new();
-    let result = silence_others(place, &mut silenced).and_then(|()| {
+    let mut silence = || match is_placed && phase == Phase::Start {
+        true => Ok(()),
+        false => silence_others(place, &mut silenced),
+    };
+    let result = silence().and_then(|()| {
         let queues = &mut *queues();
         let mut device = start(place, &mut handle, &config, queues)?;
         let result = job(&mut device);
         device.stop(stop(&result));
         result
     });
+    if is_placed && handle.is_cut() {
+        dma::cut_own(&config, handle.function());
+    }
     for (config, functions) in silenced {
         functions.release(&config);
     }
@@ -173,6 +240,10 @@ fn start<'r>(
 /// The range of a controller's memory region. An unusable region is reported and ignored, since the
 /// controller's namespaces may be usable.
 fn region_range(place: &Place, handle: &mut DeviceHandle, config: &Ecam) -> Option<PhysRange> {
+    if let Reach::Placed(_) = place.reach {
+        // Its addresses are the plan's.
+        return None;
+    }
     let bar = match region_bar(&NvmeRegisters::new(handle, config)) {
         Ok(bar) => bar?,
         Err(error) => {

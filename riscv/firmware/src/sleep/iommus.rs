@@ -17,6 +17,8 @@ use crate::platform::console::say;
 pub(super) enum Phase {
     /// No OS runs yet.
     Start,
+    /// No OS runs yet, and images on all disks end.
+    Discard,
     /// The OS has asked for a sleep.
     Sleep,
 }
@@ -60,7 +62,7 @@ fn look_at(
     // SAFETY: acquiring made the function answer there until the handle's release.
     let iommu = Iommu::new(unsafe { Mmio::new(handle.cpu_address()) });
     let outcome = match phase {
-        Phase::Start => iommu.open(),
+        Phase::Start | Phase::Discard => iommu.open(),
         Phase::Sleep => Ok(()),
     };
     let mode = iommu.mode();

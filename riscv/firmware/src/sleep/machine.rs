@@ -21,7 +21,7 @@ use super::retain::Resting;
 use super::woken;
 use crate::cut::{self, MachineState};
 use crate::domain::kept::{DomainState, OfDomain};
-use crate::domain::{LiveDomain, report};
+use crate::domain::{LiveDomain, dma, report};
 use crate::entry;
 use crate::hart::workers::StoppedHarts;
 use crate::hart::{this_hart, waking};
@@ -113,11 +113,12 @@ impl Devices for Firmware {
         stop: impl Fn(&Result<R, AreaError>) -> Stop,
         job: impl FnOnce(&mut Running<'_>) -> Result<R, AreaError>,
     ) -> Result<R, AreaError> {
-        device::on_device(place, stop, job)
+        device::on_device(place, self.phase, stop, job)
     }
 
     fn obstacle(&self) -> Option<Obstacle> {
-        let mut iommus = platform().iommus.iter();
+        // Machine mode's own IOMMUs let its disk pass.
+        let mut iommus = (platform().iommus.iter()).filter(|_| !dma::is_fenced());
         if let Some((address, _)) = iommus.find(|(_, iommu)| iommu.is_on()) {
             return Some(Obstacle::Iommu(*address));
         }

@@ -11,10 +11,11 @@ use poorwill_sleep::{Quiesced, Slept, Woke};
 use super::iommus::Phase;
 use super::machine::Firmware;
 use crate::cut;
-use crate::domain::report;
+use crate::domain::{dma, report};
 use crate::hart;
 use crate::hart::domain_state::{DomainStopped, NoneStarted};
 use crate::hart::memory::{all_memory, os_memory, work};
+use crate::platform::console::say;
 use crate::platform::platform;
 use crate::platform::power::{self, PowerOff};
 
@@ -59,7 +60,7 @@ pub(super) fn sleep_machine(
 pub(crate) fn discard_images(none: &NoneStarted) {
     // An image whose load did not end may have left its contents in any domain's memory.
     let mut memory = all_memory(none);
-    let firmware = Firmware::new(Phase::Start);
+    let firmware = Firmware::new(Phase::Discard);
     // SAFETY: no OS has a timer that could fire.
     let discarded = unsafe {
         interruptible(0, || {
@@ -67,6 +68,19 @@ pub(crate) fn discard_images(none: &NoneStarted) {
         })
     };
     if let Err(Cleared) = discarded {
+        power::restart()
+    }
+}
+
+/// Discards the images on the disks of domains, which have searched none of them yet: their OSes
+/// start cold.
+fn discard_others() {
+    if !dma::has_own() {
+        return;
+    }
+    let none = NoneStarted::find().expect("no domain has started");
+    if let Err(error) = dma::open_for(|| discard_images(&none)) {
+        say!("{error}");
         power::restart()
     }
 }
@@ -90,7 +104,10 @@ pub(crate) fn wake(began: u64, stopped: &DomainStopped<'_>, no_cut: Option<CutRe
     };
     let core = match woke {
         Woke::Awake(core) => core,
-        Woke::Cold(reason) => return reason,
+        Woke::Cold(reason) => {
+            discard_others();
+            return reason;
+        }
         Woke::Reset(_) => power::restart(),
         Woke::Cleared => {
             // The machine restarts now, and the next start boots cold and reports the reason.

@@ -153,7 +153,7 @@ unsafe fn set_up(
             firmware: [firmware, data],
             vault,
             mediated: Mediated::start(machine, mediates),
-            only_retains: fenced,
+            only_retains: previous.domains.only_retain(),
             clock_page: machine.rtc.filter(|_| fenced).map(page_of),
             time,
             interrupts: interrupts::Interrupts::new(machine, domain::owner),
@@ -182,7 +182,10 @@ unsafe fn set_up(
 /// # Safety
 ///
 /// As for [`start`]; this is called once, after it.
-pub(super) unsafe fn fence_dma(machine: &Machine, partition: &Partition) -> Result<(), StartError> {
+pub(super) unsafe fn fence_dma(
+    machine: &Machine,
+    partition: &'static Partition,
+) -> Result<(), StartError> {
     // SAFETY: passed on to the caller.
     unsafe {
         Ok(partition::fence_dma(

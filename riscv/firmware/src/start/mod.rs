@@ -52,10 +52,7 @@ fn boot(
     irqs_off::begin();
     stack::begin_on_deep();
     let begun = start(hart_id, tree, information)?;
-    let reason = match begun.wakes {
-        true => resume(begun.own, begun.began)?,
-        false => ColdBoot::Domains,
-    };
+    let reason = resume(begun.own, begun.began)?;
     say!("cold boot: {reason}");
     start_domains(begun.own, &begun.next, reason)
 }
@@ -132,8 +129,6 @@ struct Begun {
     own: ThisHart,
     /// `time` when the start began.
     began: u64,
-    /// The machine may wake.
-    wakes: bool,
 }
 
 /// Sets up the machine and its harts.
@@ -198,25 +193,22 @@ fn start(hart_id: u64, tree: usize, information: usize) -> Result<Begun, BootErr
     // This hart is left out: it would not handle the IPI while it loads. QEMU runs a hart with a
     // pending interrupt at a third of its speed, and the hart could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
-    Ok(Begun {
-        next,
-        own,
-        began,
-        wakes: !domains.are_fenced(),
-    })
+    Ok(Begun { next, own, began })
 }
 
-/// Ends what earlier starts have left, since domains wake nothing: their disks and memory will
-/// differ. Then closes memory to devices.
+/// Closes memory to all devices but machine mode's and the domains'. First ends what earlier starts
+/// have left, if no image of the domains can wake: their disks and memory will differ.
 ///
 /// # Safety
 ///
 /// `machine` describes this machine, and this is called once.
 // Not inlined: its frame must not lie below the rest of the start on the deep stack.
 #[inline(never)]
-unsafe fn begin_fenced(machine: &Machine, partition: &Partition) -> Result<(), BootError> {
+unsafe fn begin_fenced(machine: &Machine, partition: &'static Partition) -> Result<(), BootError> {
     let none = NoneStarted::find().map_err(|hart| BootError::NotStopped(hart.id()))?;
-    sleep::discard_images(&none);
+    if platform().only_retains {
+        sleep::discard_images(&none);
+    }
     cut::forget_all();
     // SAFETY: passed on to the caller.
     Ok(early(|| unsafe { machine::fence_dma(machine, partition) })?)

@@ -288,7 +288,7 @@ unsafe fn set_up(
 /// As for [`start`]; this is called once, after it.
 pub(super) unsafe fn fence_dma(
     machine: &Machine,
-    partition: &Partition,
+    partition: &'static Partition,
     data: PhysRange,
 ) -> Result<(), Refused> {
     let tables = dma::table_bytes(partition, machine);

@@ -28,6 +28,14 @@ pub(super) enum Described {
 }
 
 impl Described {
+    /// Returns whether no device is machine mode's, so that the machine can only retain.
+    pub(super) fn only_retain(&self) -> bool {
+        match self {
+            Described::None | Described::Lone(_) => false,
+            Described::Fenced(partition) => partition.functions.is_empty(),
+        }
+    }
+
     /// Returns whether the domains are fenced from each other.
     pub(super) fn are_fenced(&self) -> bool {
         matches!(self, Described::Fenced(_))
