@@ -16,7 +16,7 @@ use poorwill_machine::domains::Domains;
 use poorwill_machine::{Machine as OnQemu, Qemu};
 use poorwill_memory::PhysRange;
 use poorwill_pci::Function;
-use poorwill_pci::placement::AddressKind;
+use poorwill_pci::placement::{AddressKind, PlacedFunction};
 use serde_json::{Value, json};
 
 /// Bytes of the firmware's first range (`firmware.ld`).
@@ -144,6 +144,13 @@ impl Tree {
         for domain in &self.partition.domains {
             text += &text_of(domain);
         }
+        let Partition {
+            functions, ranges, ..
+        } = &self.partition;
+        if !functions.is_empty() {
+            text += "machine mode\n";
+            text += &functions_text(functions, ranges);
+        }
         text
     }
 
@@ -153,6 +160,10 @@ impl Tree {
             "digest": format!("{:016x}", self.partition.digest()),
             "cold_boot_harts": self.partition.cold_boot_harts[..],
             "domains": self.partition.domains.iter().map(value_of).collect::<Vec<_>>(),
+            "machine_mode": {
+                "functions": functions_value(&self.partition.functions),
+                "ranges": ranges_value(&self.partition.ranges),
+            },
         })
     }
 }
@@ -177,7 +188,7 @@ fn partition_of(blob: &[u8]) -> anyhow::Result<Partition> {
 
 fn text_of(domain: &DomainNode) -> String {
     let mut text = format!("domain {}\n", domain.name);
-    let mut line = |name: &str, value: String| text += &format!("    {name:12} {value}\n");
+    let mut line = |name: &str, value: String| text += &line_of(name, &value);
     let harts: Vec<_> = domain.harts.iter().map(ToString::to_string).collect();
     line(
         "harts",
@@ -218,20 +229,26 @@ fn text_of(domain: &DomainNode) -> String {
             format!("{start:#x} to {end:#x} {}", letters(span.permissions)),
         );
     }
-    for one in &domain.functions {
+    text + &functions_text(&domain.functions, &domain.ranges)
+}
+
+fn line_of(name: &str, value: &str) -> String {
+    format!("    {name:12} {value}\n")
+}
+
+/// A line for each function.
+fn functions_text(functions: &[PlacedFunction], ranges: &[FunctionRange]) -> String {
+    let mut text = String::new();
+    for one in functions {
         let mut value = one.function.to_string();
         if let Some((first, last)) = one.buses {
             write!(value, ", a bridge to buses {first} to {last}").expect("a string");
         }
-        let ranges = domain
-            .ranges
-            .iter()
-            .filter(|range| range.function == one.function);
-        for range in ranges {
+        for range in ranges.iter().filter(|range| range.function == one.function) {
             let PhysRange { start, end } = range.range;
             write!(value, "; {:#x}: {start:#x} to {end:#x}", range.register).expect("a string");
         }
-        line("function", value);
+        text += &line_of("function", &value);
     }
     text
 }
@@ -255,7 +272,34 @@ fn value_of(domain: &DomainNode) -> Value {
             "permissions": letters(region.permissions),
         })
     };
-    let range = |range: &FunctionRange| {
+    json!({
+        "name": domain.name.as_str(),
+        "harts": domain.harts[..],
+        "boot_hart": domain.boot_hart,
+        "next_address": domain.next_address,
+        "next_argument": domain.next_argument,
+        "wake_order": domain.wake_order,
+        "may_suspend": domain.may_suspend,
+        "may_reset": domain.may_reset,
+        "regions": domain.regions.iter().map(region).collect::<Vec<_>>(),
+        "devices": domain.devices[..],
+        "functions": functions_value(&domain.functions),
+        "ranges": ranges_value(&domain.ranges),
+    })
+}
+
+fn functions_value(functions: &[PlacedFunction]) -> Vec<Value> {
+    let value = |one: &PlacedFunction| {
+        json!({
+            "function": one.function.to_string(),
+            "buses": one.buses.map(|(first, last)| [first, last]),
+        })
+    };
+    functions.iter().map(value).collect()
+}
+
+fn ranges_value(ranges: &[FunctionRange]) -> Vec<Value> {
+    let value = |range: &FunctionRange| {
         json!({
             "function": range.function.to_string(),
             "register": range.register,
@@ -269,26 +313,7 @@ fn value_of(domain: &DomainNode) -> Value {
             "end": range.range.end,
         })
     };
-    let functions = domain.functions.iter().map(|one| {
-        json!({
-            "function": one.function.to_string(),
-            "buses": one.buses.map(|(first, last)| [first, last]),
-        })
-    });
-    json!({
-        "name": domain.name.as_str(),
-        "harts": domain.harts[..],
-        "boot_hart": domain.boot_hart,
-        "next_address": domain.next_address,
-        "next_argument": domain.next_argument,
-        "wake_order": domain.wake_order,
-        "may_suspend": domain.may_suspend,
-        "may_reset": domain.may_reset,
-        "regions": domain.regions.iter().map(region).collect::<Vec<_>>(),
-        "devices": domain.devices[..],
-        "functions": functions.collect::<Vec<_>>(),
-        "ranges": domain.ranges.iter().map(range).collect::<Vec<_>>(),
-    })
+    ranges.iter().map(value).collect()
 }
 
 impl Verdict {

@@ -46,6 +46,7 @@ fn a_good_partition_is_shown_and_fenced() {
     ] {
         assert!(lines.contains(&line), "{line}: {text:#?}");
     }
+    assert!(!text.out.contains("machine mode"), "{text:#?}");
     let value = json(&world, &["show"], 0);
     assert_eq!(value["domains"][1]["name"], "linux");
     assert_eq!(value["domains"][1]["regions"][0]["base"], 0x8000_0000_u32);
@@ -123,4 +124,26 @@ fn refused_trees_are_named() {
     plain
         .run(&["domains", "check", "machine.dtb", "--firmware-at", "8x"])
         .refuses(2, &["0x80000000"]);
+}
+
+#[test]
+fn machine_modes_functions_are_shown_and_checked() {
+    let config = "compatible = \"opensbi,domain,config\";";
+    let with = |address: &str| {
+        let functions = format!("poorwill,functions = <0x03003010 0 {address} 0 0x4000>;");
+        with_tree(config, &format!("{config} {functions}"))
+    };
+    let world = with("0x44000000");
+    let shown = world.run(&["domains", "show", "machine.dtb"]);
+    let words = "machine mode\n    function     00:06.0; 0x10: 0x44000000 to 0x44004000\n";
+    assert!(shown.out.ends_with(words), "{shown:#?}");
+    let value = json(&world, &["show"], 0);
+    let own = &value["machine_mode"];
+    assert_eq!(own["functions"][0]["function"], "00:06.0");
+    assert_eq!(own["ranges"][0]["start"], 0x4400_0000);
+    assert_eq!(json(&world, &["check"], 0)["fenced"], true);
+    let value = json(&with("0x50100000"), &["check"], 1);
+    let names = value["findings"].as_array().unwrap().iter();
+    let names: Vec<_> = names.map(|finding| &finding["name"]).collect();
+    assert_eq!(names, ["foreign-range", "shared-range"]);
 }

@@ -93,6 +93,7 @@ impl Sockets<'_> {
         Ok(Domains {
             memory: self.memory,
             harts: self.harts,
+            sleep: None,
             domains: domains.collect::<anyhow::Result<_>>()?,
         })
     }

@@ -95,5 +95,5 @@ pub(crate) fn partition(domains: &[Domain], bus: &Bus, harts: u32) -> String {
             properties: format!("poorwill,wake-order = <{order}>; {right} {functions}"),
         }
     });
-    of_domains(&domains)
+    of_domains(&domains, "")
 }

@@ -74,6 +74,7 @@ fn machine(setting: &Setting<'_>, folder: &Path, trigger: &Path) -> anyhow::Resu
     let domains = OnQemu {
         memory: MEMORY,
         harts: setting.options.harts,
+        sleep: None,
         domains: vec![linux, critical],
     };
     Ok(domains

@@ -12,6 +12,7 @@ pub mod snapshot;
 pub use configure::{Change, Configured, configure};
 pub use find::AreaError;
 pub use inspect::{Questions, find_sleeping, inspect};
+pub use only::check_only;
 pub use report::{
     AreaReport, ConfigurationReport, ForecastReport, ImageReport, SlotReport, SlotStatus, Verdict,
 };

@@ -22,6 +22,15 @@ pub(super) struct OnlyArea {
     pub(super) partition: u32,
 }
 
+/// Checks that a disk is not in use, and has one sleep area.
+///
+/// # Errors
+///
+/// [`AreaError`].
+pub fn check_only(disk: &Path) -> Result<(), AreaError> {
+    open_only(disk).map(drop)
+}
+
 /// Opens the only sleep area of `disk`, and locks the disk until it is closed.
 pub(super) fn open_only(disk: &Path) -> Result<OnlyArea, AreaError> {
     // `look_at` closes its file here: a close after the lock would drop the lock.

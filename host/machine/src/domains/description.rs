@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::sleep::{self, Sleep};
 use crate::Socket;
 use crate::size::Bytes;
 
@@ -15,6 +16,9 @@ pub struct Domains {
     /// Harts of each domain that names none.
     #[serde(default = "two")]
     pub harts: u32,
+    /// What the machine sleeps on without power. A description names an NVMe disk, `sleep_disk`.
+    #[serde(rename = "sleep_disk", default, deserialize_with = "sleep::disk")]
+    pub sleep: Option<Sleep>,
     /// The domains, by their sockets.
     #[serde(rename = "domain")]
     pub domains: Vec<DomainOnQemu>,
@@ -30,6 +34,9 @@ pub struct DomainOnQemu {
     pub wake_order: u32,
     /// RAM: a multiple of 256 MiB, at most 2 GiB.
     pub memory: Option<Bytes>,
+    /// RAM that the domain uses: a power of two from 16 MiB. The rest is no domain's. All by
+    /// default.
+    pub uses: Option<Bytes>,
     /// Harts: 1, 2 or 4.
     pub harts: Option<u32>,
     /// A Linux `Image`.
@@ -64,10 +71,12 @@ pub struct DomainOnQemu {
 /// First address of RAM.
 const RAM: u64 = 0x8000_0000;
 
-/// Offsets in a domain's memory. The firmware has the first 2 MiB of socket 0.
+/// Offset of a program in its domain's memory. The firmware has the first 2 MiB of socket 0.
 pub(super) const PROGRAM: u64 = 0x20_0000;
-pub(super) const TREE: u64 = 0x7f0_0000;
-pub(super) const INITRD: u64 = 0x800_0000;
+
+/// Offset of an initial RAM file system, at most; and bytes for the tree before it.
+const INITRD: u64 = 0x800_0000;
+const TREE_BYTES: u64 = 0x10_0000;
 
 fn two() -> u32 {
     2
@@ -82,7 +91,7 @@ impl Domains {
         }
     }
 
-    /// Addresses of a domain's memory. Past the last socket they are empty.
+    /// Addresses of the memory that a domain uses. Past the last socket they are empty.
     pub(super) fn memory_of(&self, socket: usize) -> Range<u64> {
         let before = self.domains.iter().take(socket);
         let start = RAM
@@ -90,7 +99,22 @@ impl Domains {
                 .map(|domain| self.socket(domain).memory.0)
                 .sum::<u64>();
         let own = self.domains.get(socket);
-        start..start + own.map_or(0, |domain| self.socket(domain).memory.0)
+        start..start + own.map_or(0, |domain| self.used(domain).0)
+    }
+
+    /// Bytes of memory that a domain uses.
+    pub(super) fn used(&self, domain: &DomainOnQemu) -> Bytes {
+        domain.uses.unwrap_or(self.socket(domain).memory)
+    }
+
+    /// Offset of the initial RAM file system in a domain's memory.
+    pub(super) fn initrd_of(&self, socket: usize) -> u64 {
+        INITRD.min(self.used(&self.domains[socket]).0 / 2)
+    }
+
+    /// Offset of the device tree in a domain's memory.
+    pub(super) fn tree_of(&self, socket: usize) -> u64 {
+        self.initrd_of(socket) - TREE_BYTES
     }
 
     /// IDs of a domain's harts.

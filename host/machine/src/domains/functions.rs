@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::description::DomainOnQemu;
+use super::partition::cells;
 use crate::quoted::quoted;
 
 /// The most functions of a Linux: their slots share a wired source.
@@ -29,9 +30,9 @@ const SERIAL_SLOT: u32 = 5;
 
 /// A register of addresses: its offset, its kind (2 and 3: memory of 32 and of 64 bits), its
 /// length, and whether it may be prefetched.
-type Bar = (u32, u32, u64, bool);
+pub(super) type Bar = (u32, u32, u64, bool);
 
-const NVME: &[Bar] = &[(0x10, 3, 0x4000, false)];
+pub(super) const NVME: &[Bar] = &[(0x10, 3, 0x4000, false)];
 const VIRTIO: &[Bar] = &[(0x20, 3, 0x4000, true), (0x14, 2, 0x1000, false)];
 
 /// The bus of a Linux's bridge. The bridge is in the slot with the same number.
@@ -129,15 +130,31 @@ pub fn critical_functions() -> String {
         (SERIAL_SLOT, 0x10, 0x108, 8),
     ];
     let entries = entries.map(|(slot, register, offset, length)| {
-        let first = 1 << 24 | slot << 11 | register;
-        let address = PAGE_OF_PORTS + offset;
-        format!("<{first:#x} 0 {address:#x} 0 {length:#x}>")
+        entry(
+            slot << 11,
+            &(register, 1, length, false),
+            PAGE_OF_PORTS + offset,
+        )
     });
-    format!("poorwill,functions = {};", entries.join(", "))
+    property(&entries)
 }
 
-/// The property `poorwill,functions`; empty without functions.
-pub(super) fn property(socket: usize, domain: &DomainOnQemu) -> String {
+/// The entry of a register. `place` has the bits of its function.
+pub(super) fn entry(place: u32, (register, kind, length, may_prefetch): &Bar, at: u64) -> String {
+    let first = u32::from(*may_prefetch) << 30 | kind << 24 | place | register;
+    format!("<{first:#x} {} {}>", cells(at), cells(*length))
+}
+
+/// The property `poorwill,functions`; empty without entries.
+pub(super) fn property(entries: &[String]) -> String {
+    match entries {
+        [] => String::new(),
+        _ => format!("poorwill,functions = {};", entries.join(", ")),
+    }
+}
+
+/// The property of a domain.
+pub(super) fn of_domain(socket: usize, domain: &DomainOnQemu) -> String {
     let mut entries = Vec::new();
     if domain.critical.is_some() {
         return critical_functions();
@@ -146,24 +163,17 @@ pub(super) fn property(socket: usize, domain: &DomainOnQemu) -> String {
         let (bus, window) = (bus(socket), window(socket));
         let bridge = bus << 11;
         entries.push(format!("<{:#x} {bus} {bus} 0 0>", bridge | 0x18));
-        entries.push(format!(
-            "<{:#x} 0 {window:#x} 0 {WINDOW_BYTES:#x}>",
-            2 << 24 | bridge | 0x20
-        ));
+        entries.push(entry(bridge, &(0x20, 2, WINDOW_BYTES, false), window));
         for (index, bars) in linux(domain).into_iter().enumerate() {
             let mut address = window + FUNCTION_BYTES * index as u64;
-            for (register, kind, length, may_prefetch) in bars {
-                let place = bus << 16 | slot(index) << 11 | register;
-                let first = u32::from(*may_prefetch) << 30 | kind << 24 | place;
-                entries.push(format!("<{first:#x} 0 {address:#x} 0 {length:#x}>"));
+            for bar in bars {
+                entries.push(entry(bus << 16 | slot(index) << 11, bar, address));
+                let (.., length, _) = bar;
                 address += length;
             }
         }
     }
-    match entries.is_empty() {
-        true => String::new(),
-        false => format!("poorwill,functions = {};", entries.join(", ")),
-    }
+    property(&entries)
 }
 
 /// The nodes of the critical guest's functions, in its own tree.

@@ -8,11 +8,13 @@ mod description;
 pub mod frames;
 mod functions;
 pub mod partition;
+mod sleep;
 mod trees;
 
+use description::PROGRAM;
 pub use description::{DomainOnQemu, Domains};
-use description::{INITRD, PROGRAM, TREE};
 pub use functions::{critical_devices, critical_functions};
+pub use sleep::Sleep;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -22,6 +24,7 @@ use std::path::{Path, PathBuf};
 use poorwill_domain::LinuxImage;
 use thiserror::Error;
 
+use crate::area::{AreaError, check_only};
 use crate::arguments::has_tree;
 use crate::qemu::RECOMMENDED;
 use crate::size::Bytes;
@@ -46,6 +49,15 @@ pub enum DomainsError {
     Count(usize),
     #[error("domain {0}: `memory` is {1}; it must be a multiple of 256 MiB, at most 2 GiB")]
     Memory(String, Bytes),
+    #[error(
+        "domain {name}: `uses` is {uses}; it must be a power of two from {LEAST_USED}, and at most \
+         the domain's memory, {memory}"
+    )]
+    Uses {
+        name: String,
+        uses: Bytes,
+        memory: Bytes,
+    },
     #[error("domain {0}: `harts` is {1}; it must be 1, 2 or 4")]
     Harts(String, u32),
     #[error("domain {0:?}: a name has letters, digits and dashes, and begins with a letter")]
@@ -64,8 +76,21 @@ pub enum DomainsError {
     Masters(usize),
     #[error("QEMU {0} lacks the IOMMU that domains need; use {RECOMMENDED} or later")]
     OldQemu(Version),
-    #[error("domain {name}: {file} does not fit into the domain's memory", file = .file.display())]
-    TooLarge { name: String, file: PathBuf },
+    #[error(
+        "domain {name}: {file} takes {bytes} bytes, and the domain's memory has room for {room}; \
+         raise `memory`, or `uses`",
+        file = .file.display()
+    )]
+    TooLarge {
+        name: String,
+        file: PathBuf,
+        bytes: u64,
+        room: u64,
+    },
+    #[error("the memory to sleep on has {0}; it must be a power of two from 1 MiB to 16 GiB")]
+    SleepMemory(Bytes),
+    #[error(transparent)]
+    SleepDisk(#[from] AreaError),
     #[error(
         "domain {name}: {file} is no Linux `Image` for RISC-V; unpack a compressed or EFI kernel first",
         file = .file.display()
@@ -83,6 +108,9 @@ const MAX_DOMAINS: usize = 4;
 /// The unit of a domain's memory, and the most of it.
 const MEMORY_UNIT: Bytes = Bytes::mib(256);
 const MOST_MEMORY: Bytes = Bytes::gib(2);
+
+/// The least memory that a domain uses: the firmware's, a program, a tree.
+const LEAST_USED: Bytes = Bytes::mib(16);
 
 /// Bytes where QEMU places the machine's tree: before the end of RAM or before 3 GiB, whichever is
 /// lower.
@@ -112,6 +140,9 @@ impl Domains {
                 *path = folder.join(&*path);
             }
         }
+        if let Some(Sleep::Nvme(disk)) = &mut domains.sleep {
+            *disk = folder.join(&*disk);
+        }
         domains.check()?;
         Ok(domains)
     }
@@ -132,9 +163,20 @@ impl Domains {
             if memory.0 == 0 || memory.0 % MEMORY_UNIT.0 != 0 || memory > MOST_MEMORY {
                 return Err(DomainsError::Memory(domain.name.clone(), memory));
             }
+            let uses = self.used(domain);
+            let is_good = domain.uses.is_none() || uses.0.is_power_of_two();
+            if !is_good || !(LEAST_USED..=memory).contains(&uses) {
+                let name = domain.name.clone();
+                return Err(DomainsError::Uses { name, uses, memory });
+            }
             if ![1, 2, 4].contains(&harts) {
                 return Err(DomainsError::Harts(domain.name.clone(), harts));
             }
+        }
+        if let Some(Sleep::Memory { bytes, .. }) = &self.sleep
+            && !sleep::is_good(*bytes)
+        {
+            return Err(DomainsError::SleepMemory(*bytes));
         }
         let names = self.domains.iter().map(|domain| &domain.name);
         unique("name", names)?;
@@ -168,6 +210,9 @@ impl Domains {
             return Err(DomainsError::OwnTree);
         }
         (self.domains.iter()).try_for_each(DomainOnQemu::check_kernel)?;
+        if let Some(Sleep::Nvme(disk)) = &self.sleep {
+            check_only(disk)?;
+        }
         let mut machine = self.board(firmware);
         machine.extra_arguments.extend_from_slice(arguments);
         let of_machine = folder.join("machine.dtb");
@@ -220,6 +265,9 @@ impl Domains {
                 machine.add(option, value);
             }
         }
+        for (option, value) in self.sleep.iter().flat_map(Sleep::arguments) {
+            machine.add(option, value);
+        }
         machine
     }
 
@@ -228,17 +276,29 @@ impl Domains {
         let domain = &self.domains[socket];
         let memory = self.memory_of(socket);
         let program = domain.kernel.as_ref().or(domain.critical.as_ref());
+        let (of_tree, of_initrd) = (self.tree_of(socket), self.initrd_of(socket));
         let files = [
-            (program.map(PathBuf::as_path), PROGRAM, TREE),
-            (Some(tree), TREE, INITRD),
-            (domain.initrd.as_deref(), INITRD, self.end_of_room(socket)),
+            (program.map(PathBuf::as_path), PROGRAM, of_tree),
+            (Some(tree), of_tree, of_initrd),
+            (
+                domain.initrd.as_deref(),
+                of_initrd,
+                self.end_of_room(socket),
+            ),
         ];
         for (file, offset, end) in files {
             let Some(file) = file else { continue };
-            if bytes_of(file)? > end - offset {
+            let in_memory = match &domain.kernel {
+                Some(kernel) if kernel == file => image(file)?.map_or(0, |image| image.bytes),
+                _ => 0,
+            };
+            let bytes = bytes_of(file)?.max(in_memory);
+            if bytes > end - offset {
                 return Err(DomainsError::TooLarge {
                     name: domain.name.clone(),
                     file: file.to_owned(),
+                    bytes,
+                    room: end - offset,
                 });
             }
             machine.load(file, memory.start + offset);
@@ -288,21 +348,9 @@ impl DomainOnQemu {
         let Some(kernel) = &self.kernel else {
             return Ok(());
         };
-        let mut header = [0; LinuxImage::HEADER_BYTES];
-        let read = File::open(kernel).and_then(|mut file| file.read_exact(&mut header));
-        let is_image = match read {
-            Ok(()) => LinuxImage::read(&header).is_some(),
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => false,
-            Err(reason) => {
-                return Err(DomainsError::Read {
-                    file: kernel.clone(),
-                    reason,
-                });
-            }
-        };
-        match is_image {
-            true => Ok(()),
-            false => Err(DomainsError::NoImage {
+        match image(kernel)? {
+            Some(_) => Ok(()),
+            None => Err(DomainsError::NoImage {
                 name: self.name.clone(),
                 file: kernel.clone(),
             }),
@@ -327,6 +375,20 @@ fn unique<T: Ord + ToString>(
             value: pair[0].to_string(),
         }),
         None => Ok(()),
+    }
+}
+
+/// The header of a Linux `Image`; `None` without one.
+fn image(kernel: &Path) -> Result<Option<LinuxImage>, DomainsError> {
+    let mut header = [0; LinuxImage::HEADER_BYTES];
+    let read = File::open(kernel).and_then(|mut file| file.read_exact(&mut header));
+    match read {
+        Ok(()) => Ok(LinuxImage::read(&header)),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+        Err(reason) => Err(DomainsError::Read {
+            file: kernel.to_owned(),
+            reason,
+        }),
     }
 }
 

@@ -179,9 +179,9 @@ impl OnSocket {
     }
 }
 
-/// What QEMU's tree lacks for these domains.
+/// What QEMU's tree lacks for these domains. `properties` are those of their node.
 #[must_use]
-pub fn partition(domains: &[OnSocket]) -> String {
+pub fn partition(domains: &[OnSocket], properties: &str) -> String {
     let owners = domains.iter().flat_map(|domain| {
         let owner = domain.socket;
         let harts = domain.harts.clone();
@@ -189,7 +189,8 @@ pub fn partition(domains: &[OnSocket]) -> String {
     });
     format!(
         "/ {{ soc {{ /delete-node/ interrupt-controller@28000000; }}; }};\n\
-         / {{ chosen {{ opensbi-domains {{ compatible = \"opensbi,domain,config\";\n{}}}; }};\n\
+         / {{ chosen {{ opensbi-domains {{ compatible = \"opensbi,domain,config\";\n\
+         {properties}{}}}; }};\n\
          cpus {{ {} }}; soc {{ {} }}; }};\n",
         domains.iter().map(OnSocket::source).collect::<String>(),
         owners.collect::<String>(),

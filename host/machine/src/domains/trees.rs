@@ -2,18 +2,21 @@
 
 use std::iter;
 
-use super::description::{Domains, INITRD, PROGRAM, TREE};
+use super::description::{Domains, PROGRAM};
 use super::functions;
 use super::partition::{
     APLIC_BYTES, BUS_BYTES, CONFIGURATION, FILE_BYTES, OnSocket, Region, UART, aplic, cells,
     file_bytes, files, lines, partition,
 };
+use super::sleep::Sleep;
 
 /// The rest of QEMU's tree for the firmware.
 pub(super) fn of_machine(domains: &Domains) -> String {
     let sockets = 0..domains.domains.len();
     let on_sockets = sockets.map(|socket| on_socket(domains, socket));
-    partition(&on_sockets.collect::<Vec<_>>())
+    let sleep = domains.sleep.as_ref();
+    let sleep = sleep.map(Sleep::functions).unwrap_or_default();
+    partition(&on_sockets.collect::<Vec<_>>(), &sleep)
 }
 
 fn on_socket(domains: &Domains, socket: usize) -> OnSocket {
@@ -30,10 +33,10 @@ fn on_socket(domains: &Domains, socket: usize) -> OnSocket {
         harts: domains.harts_of(socket),
         regions: regions(domains, socket),
         entry: memory.start + PROGRAM,
-        argument: memory.start + TREE,
+        argument: memory.start + domains.tree_of(socket),
         properties: iter::once(format!("poorwill,wake-order = <{}>;", domain.wake_order))
             .chain(rights.map(|(_, right)| right.to_owned()))
-            .chain([functions::property(socket, domain)])
+            .chain([functions::of_domain(socket, domain)])
             .collect(),
     }
 }
@@ -53,7 +56,7 @@ fn regions(domains: &Domains, socket: usize) -> Vec<Region> {
             functions::CRITICAL_PORTS,
             0x1000,
         ));
-    } else if !functions::property(socket, domain).is_empty() {
+    } else if !functions::of_domain(socket, domain).is_empty() {
         let bus = CONFIGURATION + BUS_BYTES * u64::from(functions::bus(socket));
         list.push(Region::registers("bus", bus, BUS_BYTES));
         list.push(Region::registers(
@@ -84,7 +87,7 @@ pub(super) fn of_linux(domains: &Domains, socket: usize, plain: &str, initrd: u6
         domain.append.replace('\\', "\\\\").replace('"', "\\\"")
     );
     if initrd > 0 {
-        let start = memory.start + INITRD;
+        let start = memory.start + domains.initrd_of(socket);
         let (start, end) = (cells(start), cells(start + initrd));
         source += &format!(
             "/ {{ chosen {{ linux,initrd-start = <{start}>; linux,initrd-end = <{end}>; }}; }};\n",
@@ -97,8 +100,9 @@ pub(super) fn of_linux(domains: &Domains, socket: usize, plain: &str, initrd: u6
         file_bytes(&harts),
         lines(&harts),
     );
-    if socket == 0 {
-        let start = memory.start + PROGRAM;
+    if socket == 0 || domain.uses.is_some() {
+        let firmware = if socket == 0 { PROGRAM } else { 0 };
+        let start = memory.start + firmware;
         source += &format!(
             "&{{/memory@{:x}}} {{ reg = <{} {}>; }};\n",
             memory.start,
@@ -112,7 +116,7 @@ pub(super) fn of_linux(domains: &Domains, socket: usize, plain: &str, initrd: u6
 /// A Linux's bus as its host bridge, or no host bridge. Linux keeps the addresses at which the
 /// firmware has placed the functions.
 fn host_bridge(domains: &Domains, socket: usize) -> String {
-    if functions::property(socket, &domains.domains[socket]).is_empty() {
+    if functions::of_domain(socket, &domains.domains[socket]).is_empty() {
         return "/delete-node/ &{/soc/pci@30000000};\n".into();
     }
     let (bus, window) = (functions::bus(socket), functions::window(socket));

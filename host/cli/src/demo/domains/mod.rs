@@ -133,6 +133,7 @@ fn machine(
     let domains = Domains {
         memory: options.memory,
         harts: options.harts,
+        sleep: None,
         domains: vec![linux, critical],
     };
     let mut machine = checked_machine(&domains, qemu, &[], &options.firmware, &options.folder)?;
