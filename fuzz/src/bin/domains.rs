@@ -35,6 +35,9 @@ fn run(blob: &[u8]) {
     assert_eq!(partition.digest(), partition.clone().digest());
     compare_domains(&partition);
     partition.domains.iter().for_each(look_at_spans);
+    // Machine mode's functions are on the first bus.
+    let mut own = partition.functions.iter();
+    assert!(own.all(|one| one.function.bus == 0 && one.buses.is_none()));
     let Ok(machine) = Machine::read(blob) else {
         return;
     };
