@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::description::DomainOnQemu;
-use super::partition::cells;
+use super::entries::{Bar, NVME, entry, property};
 use crate::quoted::quoted;
 
 /// The most functions of a Linux: their slots share a wired source.
@@ -28,11 +28,6 @@ pub(super) const CRITICAL_PORTS: u64 = PORTS + PAGE_OF_PORTS;
 const CAN_SLOT: u32 = 4;
 const SERIAL_SLOT: u32 = 5;
 
-/// A register of addresses: its offset, its kind (2 and 3: memory of 32 and of 64 bits), its
-/// length, and whether it may be prefetched.
-pub(super) type Bar = (u32, u32, u64, bool);
-
-pub(super) const NVME: &[Bar] = &[(0x10, 3, 0x4000, false)];
 const VIRTIO: &[Bar] = &[(0x20, 3, 0x4000, true), (0x14, 2, 0x1000, false)];
 
 /// The bus of a Linux's bridge. The bridge is in the slot with the same number.
@@ -137,20 +132,6 @@ pub fn critical_functions() -> String {
         )
     });
     property(&entries)
-}
-
-/// The entry of a register. `place` has the bits of its function.
-pub(super) fn entry(place: u32, (register, kind, length, may_prefetch): &Bar, at: u64) -> String {
-    let first = u32::from(*may_prefetch) << 30 | kind << 24 | place | register;
-    format!("<{first:#x} {} {}>", cells(at), cells(*length))
-}
-
-/// The property `poorwill,functions`; empty without entries.
-pub(super) fn property(entries: &[String]) -> String {
-    match entries {
-        [] => String::new(),
-        _ => format!("poorwill,functions = {};", entries.join(", ")),
-    }
 }
 
 /// The property of a domain.

@@ -5,6 +5,7 @@
 //! first bus, since their wired interrupts must be its own.
 
 mod description;
+mod entries;
 pub mod frames;
 mod functions;
 pub mod partition;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer};
 
-use super::functions::{Bar, NVME, entry, property};
+use super::entries::{Bar, NVME, entry, property};
 use crate::quoted::quoted;
 use crate::size::Bytes;
 
