@@ -4,7 +4,7 @@ use poorwill_image::{ImageKind, NoWorkers, SaveRequest, Saved, Workspace, save};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_memory::{checksum, fake::FakeMemory};
-use poorwill_store::{CONFIGURATION_VERSION, OpenSlot, RECORD_VERSION, SlotId};
+use poorwill_store::{CONFIGURATION_VERSION, OpenSlot, RecordFormat, SlotId};
 use zerocopy::IntoBytes;
 
 use crate::image::{IDENTITY, workspace};
@@ -31,11 +31,12 @@ pub fn medium(input: &mut Input<'_>) -> FakeMedium {
     medium
 }
 
-/// The page of a slot's record (`docs/image-format.md`): none, a good one but
+/// The page of a slot's record (`docs/image-format.md`): none, a good one of an image or a set but
 /// for what the input changes, or anything.
 fn record(input: &mut Input<'_>, slot: SlotId, area_bytes: u64) -> Page {
     let mut page = Page::ZERO;
-    match input.below(4) {
+    let choice = input.below(16);
+    match choice % 4 {
         0 => return page,
         1 => {
             for word in &mut page.0[..16] {
@@ -45,6 +46,10 @@ fn record(input: &mut Input<'_>, slot: SlotId, area_bytes: u64) -> Page {
         }
         _ => {}
     }
+    let format = match choice / 4 {
+        3 => RecordFormat::Set,
+        _ => RecordFormat::Image,
+    };
     let slot_bytes = area_bytes.saturating_sub(MIB) / 2 / MIB * MIB;
     let state = 1 + input.below(4);
     let generation = match input.below(4) {
@@ -53,7 +58,7 @@ fn record(input: &mut Input<'_>, slot: SlotId, area_bytes: u64) -> Page {
     };
     page.0[..12].copy_from_slice(&[
         u64::from_le_bytes(*b"PWILSLOT"),
-        u64::from(RECORD_VERSION) | state << 32,
+        u64::from(format.version()) | state << 32,
         0,
         generation,
         MIB + slot.index() as u64 * slot_bytes,
@@ -65,6 +70,9 @@ fn record(input: &mut Input<'_>, slot: SlotId, area_bytes: u64) -> Page {
         input.below(2),
         input.below(2) | input.below(5) << 32,
     ]);
+    if format == RecordFormat::Set {
+        parts(input, &mut page);
+    }
     for _ in 0..input.below(3) {
         page.0[input.below(64) as usize] = input.edgy();
     }
@@ -73,6 +81,19 @@ fn record(input: &mut Input<'_>, slot: SlotId, area_bytes: u64) -> Page {
         page.0[input.below(512) as usize] ^= 1 << input.below(64);
     }
     page
+}
+
+/// Makes a record that of a set.
+fn parts(input: &mut Input<'_>, page: &mut Page) {
+    let (words, _) = page.0[16..64].as_chunks_mut::<6>();
+    let mut end = 0;
+    for (name, part) in (0..=input.below(3)).zip(words) {
+        let first = end / PAGE_BYTES + 1;
+        let bytes = 1 + input.below(4 * PAGE_BYTES);
+        *part = [name, first, bytes, input.any(), input.below(4), input.any()];
+        end = first * PAGE_BYTES + bytes;
+    }
+    page.0[6..8].copy_from_slice(&[0, end]);
 }
 
 /// The page of an area's configuration (`docs/image-format.md`): none, a good
@@ -145,8 +166,11 @@ mod tests {
     #[test]
     fn what_the_input_leaves_alone_is_of_the_format_that_there_is() {
         // Chooses a record, and then zeros.
-        let mut input = Input::new(&[2]);
-        assert!(SlotRecord::parse(&record(&mut input, SlotId::First, 5 * MIB)).is_ok());
+        for (choice, format) in [(2, RecordFormat::Image), (14, RecordFormat::Set)] {
+            let page = record(&mut Input::new(&[choice]), SlotId::First, 5 * MIB);
+            let record = SlotRecord::parse(&page);
+            assert_eq!(record.map(|record| record.format()), Ok(format));
+        }
         let mut input = Input::new(&[2]);
         let refused = Configuration::parse(&configuration(&mut input)).err();
         assert!(!matches!(refused, Some(ConfigurationError::Version { .. })));

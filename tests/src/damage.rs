@@ -12,7 +12,7 @@ use poorwill_image::{Header, Section};
 use poorwill_machine::disk::FileMedium;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::{PAGE_BYTES, Page, checksum};
-use poorwill_store::{Area, AreaLocation, SlotId, find_areas};
+use poorwill_store::{Area, AreaLocation, RecordFormat, SlotId, find_areas};
 use zerocopy::IntoBytes;
 
 use crate::plan::{Damage, Place};
@@ -40,7 +40,7 @@ impl Found {
             .with_context(|| format!("no sleep area on {}", disk.display()))?;
         let window = Window::new(&mut medium, location.start, location.length)?;
         let mut scratch = Page::ZERO;
-        let mut area = Area::open(window, &mut scratch, None)?;
+        let mut area = Area::open(window, &mut scratch, None, RecordFormat::Image)?;
         let committed = area.newest().ok().map(|image| image.slot());
         let slot = committed.unwrap_or(SlotId::First);
         let slot_offset = match area.slots()[slot.index()].record() {

@@ -1,19 +1,20 @@
-//! The sleep area: whatever its records say and its medium does, an image wakes
-//! once, and none wakes that was given up; a snapshot wakes until another takes its
-//! place or it is deleted. Its configuration is read or refused,
+//! The sleep area: whatever its records say and its medium does, an image or a set wakes
+//! once, on a machine of its kind, and none wakes that was given up; a snapshot wakes until
+//! another takes its place or it is deleted. Its configuration is read or refused,
 //! and only changes when it is configured.
 #![cfg_attr(fuzzing, no_main)]
 
 use poorwill_fuzz::area::{configuration, medium, save_into};
 use poorwill_fuzz::image::{here, workspace};
 use poorwill_fuzz::{Cases, Input, disk};
-use poorwill_image::{ImageKind, Workspace, open};
+use poorwill_image::{ImageKind, Saved, Workspace, open};
 use poorwill_medium::fake::{Command, Effect, FakeMedium};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, CommitError, CommittedImage, Configuration, DiscardReason, Failure, MIN_AREA_BYTES, Name,
-    Purpose, SleepMode, SlotId, SlotStatus, SnapshotRules, StoreError, choose,
+    Admitted, Area, CommitError, Committed, CommittedImage, Configuration, DiscardReason, Failure,
+    MIN_AREA_BYTES, Name, OpenSlot, PartError, Purpose, RecordFormat, SleepMode, SlotId,
+    SlotStatus, SnapshotRules, StoreError, choose,
 };
 use zerocopy::IntoBytes;
 
@@ -26,7 +27,7 @@ fn run(bytes: &[u8]) {
     let mut scratch = Page::ZERO;
     let bytes = medium.capacity();
     if bytes < MIN_AREA_BYTES {
-        let result = area(&mut medium, &mut scratch).map(drop);
+        let result = area(&mut medium, &mut scratch, RecordFormat::Image).map(drop);
         assert_eq!(result, Err(StoreError::TooSmall { bytes }));
         return;
     }
@@ -34,19 +35,25 @@ fn run(bytes: &[u8]) {
         mode: Some(SleepMode::Staged),
         ..Configuration::default()
     };
-    area(&mut medium, &mut scratch)
+    area(&mut medium, &mut scratch, RecordFormat::Image)
         .and_then(|mut area| area.configure(&configured))
         .expect("a medium without faults");
     for _ in 0..=input.below(6) {
-        let is_faulty = input.one_in(3);
+        let choice = input.below(12);
+        let is_faulty = choice % 3 == 2;
         if is_faulty {
             faults(&mut medium, &mut input);
         }
-        let promise = power_on(&mut medium, &mut scratch, &mut input, is_faulty);
+        let format = match choice / 3 {
+            3 => RecordFormat::Set,
+            _ => RecordFormat::Image,
+        };
+        let promise = power_on(&mut medium, &mut scratch, &mut input, (format, is_faulty));
         medium.restart();
-        check(&mut medium, &mut scratch, &promise);
+        check(&mut medium, &mut scratch, format, &promise);
     }
-    let kept = area(&mut medium, &mut scratch).map(|mut area| area.configuration());
+    let kept =
+        area(&mut medium, &mut scratch, RecordFormat::Image).map(|mut area| area.configuration());
     assert_eq!(kept, Ok(Ok(configured)));
     configure(&mut medium, &mut scratch, &mut input);
 }
@@ -56,8 +63,8 @@ fn run(bytes: &[u8]) {
 fn configure(medium: &mut FakeMedium, scratch: &mut Page, input: &mut Input<'_>) {
     disk::put(medium, 0, configuration(input).as_bytes());
     let read = |medium: &mut FakeMedium, scratch: &mut Page| {
-        let mut area = area(medium, scratch).expect("a medium without faults");
-        area.configuration()
+        let area = area(medium, scratch, RecordFormat::Image);
+        area.expect("a medium without faults").configuration()
     };
     let old = read(medium, scratch);
     if let Ok(old) = old {
@@ -80,7 +87,8 @@ fn configure(medium: &mut FakeMedium, scratch: &mut Page, input: &mut Input<'_>)
     if is_faulty {
         faults(medium, input);
     }
-    let result = area(medium, scratch).and_then(|mut area| area.configure(&new));
+    let result =
+        area(medium, scratch, RecordFormat::Image).and_then(|mut area| area.configure(&new));
     medium.restart();
     let kept = read(medium, scratch);
     match result {
@@ -124,15 +132,16 @@ fn kept_by_begin(area: &Area<'_, FakeMedium>) -> Option<u64> {
     kept(area).filter(|_| !numbers.contains(&(u64::MAX - 1)))
 }
 
-/// Checks that nothing wakes but this snapshot.
+/// Checks that nothing wakes but this snapshot, on any machine.
 fn check_only(area: &Area<'_, FakeMedium>, snapshot: Option<u64>) {
-    let wakes = area.newest().ok();
+    let wakes = area.newest_in(RecordFormat::Image).ok();
     let wakes = wakes.map(|image| (image.kind(), image.generation()));
     assert_eq!(wakes, snapshot.map(|number| (ImageKind::Snapshot, number)));
+    assert!(area.newest_in(RecordFormat::Set).is_err());
 }
 
-fn check(medium: &mut FakeMedium, scratch: &mut Page, promise: &Promise) {
-    let mut area = area(medium, scratch).expect("a medium without faults");
+fn check(medium: &mut FakeMedium, scratch: &mut Page, format: RecordFormat, promise: &Promise) {
+    let mut area = area(medium, scratch, format).expect("a medium without faults");
     match promise {
         Promise::Nothing => {}
         Promise::NoImage(snapshot) => check_only(&area, *snapshot),
@@ -149,12 +158,33 @@ fn check(medium: &mut FakeMedium, scratch: &mut Page, promise: &Promise) {
         } => {
             let image = area.newest().expect("the image was committed");
             assert_eq!(image.generation(), *generation);
-            let mut room = workspace(1);
-            let workspace = Workspace::new(&mut room, 1).expect("enough room");
-            let mut slot = area.slot(image.slot()).expect("its slot");
-            let opened = open(&mut slot, image.expected(), &here(1), workspace);
-            assert!(opened.is_ok() || !is_whole, "{opened:?}");
+            check_images(&mut area, &image, *is_whole);
         }
+    }
+}
+
+/// Opens an image, or each part of a set.
+fn check_images(area: &mut Area<'_, FakeMedium>, image: &CommittedImage, is_whole: bool) {
+    let slot = image.slot();
+    let parts = area.parts(slot).len();
+    for index in 0..parts.max(1) {
+        let expected = match area.parts(slot).get(index) {
+            Some(part) => part.expected(image.generation()),
+            None => image.expected(),
+        };
+        let window = match parts {
+            0 => area.slot(slot).map_err(StoreError::from),
+            _ => area.part(slot, index),
+        };
+        let mut room = workspace(1);
+        let workspace = Workspace::new(&mut room, 1).expect("enough room");
+        let opened = open(
+            &mut window.expect("its place"),
+            expected,
+            &here(1),
+            workspace,
+        );
+        assert!(opened.is_ok() || !is_whole, "{opened:?}");
     }
 }
 
@@ -169,12 +199,14 @@ fn faults(medium: &mut FakeMedium, input: &mut Input<'_>) {
 fn area<'a>(
     medium: &'a mut FakeMedium,
     scratch: &'a mut Page,
+    format: RecordFormat,
 ) -> Result<Area<'a, FakeMedium>, StoreError> {
     let bytes = medium.capacity();
     Area::open(
         Window::new(medium, 0, bytes).expect("all of it"),
         scratch,
         None,
+        format,
     )
 }
 
@@ -182,37 +214,53 @@ fn power_on(
     medium: &mut FakeMedium,
     scratch: &mut Page,
     input: &mut Input<'_>,
-    is_faulty: bool,
+    (format, is_faulty): (RecordFormat, bool),
 ) -> Promise {
-    let Ok(mut area) = area(medium, scratch) else {
+    let Ok(mut area) = area(medium, scratch, format) else {
         assert!(is_faulty);
         return Promise::Nothing;
     };
     let newest = area.newest();
     assert_eq!(
-        choose(area.slots(), None).ok(),
+        choose(area.slots(), None, format).ok(),
         newest.ok().map(|image| image.slot())
     );
-    if let Some((slot, _)) = area.unreported_failure() {
+    let unreported = |area: &Area<'_, FakeMedium>| {
+        let whole = area.unreported_failure().map(|(slot, _)| slot);
+        whole.or_else(|| {
+            area.unreported_part_failures()
+                .next()
+                .map(|(slot, ..)| slot)
+        })
+    };
+    if let Some(slot) = unreported(&area) {
         let reported = area.mark_reported(slot);
         assert!(reported.is_ok() || is_faulty);
-        let still = area.unreported_failure().map(|(slot, _)| slot);
-        assert!(reported.is_err() || still != Some(slot));
+        assert!(reported.is_err() || unreported(&area) != Some(slot));
     }
     let snapshot = kept(&area);
+    let once = match format {
+        RecordFormat::Image => Purpose::Once,
+        RecordFormat::Set => Purpose::Set,
+    };
     match (input.below(6), newest) {
         (0, Ok(image)) if image.kind() == ImageKind::Once => {
             wake(&mut area, &image, input, is_faulty)
         }
         (0, Ok(image)) => wake_snapshot(&mut area, &image, input, is_faulty),
-        (1, _) => sleep(&mut area, Purpose::Once, is_faulty),
+        (1, _) => sleep(&mut area, once, input, is_faulty),
         (2, _) => {
             let snapshot = kept_by_begin(&area);
-            let begun = area.begin(Purpose::Once).map(|slot| slot.generation());
+            let begun = area.begin(once).map(|slot| slot.generation());
             assert!(begun.is_ok() || is_faulty);
             begun.map_or(Promise::Nothing, |_| Promise::AllGivenUp(snapshot))
         }
-        (3, _) => sleep(&mut area, Purpose::Snapshot(Name::NONE), is_faulty),
+        (3, _) if format == RecordFormat::Set => {
+            let refused = area.begin(Purpose::Snapshot(Name::NONE)).map(drop);
+            assert_eq!(refused, Err(StoreError::OtherPurpose(RecordFormat::Image)));
+            Promise::Nothing
+        }
+        (3, _) => sleep(&mut area, Purpose::Snapshot(Name::NONE), input, is_faulty),
         (4, _) => delete(&mut area, is_faulty),
         _ => {
             let done = area.discard_all(DiscardReason::ColdBoot);
@@ -292,6 +340,7 @@ fn wake(
             assert_eq!(slot, image.slot());
             if input.one_in(2) {
                 let failure = Failure::Other(input.any::<u32>() >> 1, input.any());
+                fail_parts(area, &consumed, failure, is_faulty);
                 if area.record_failure(consumed, failure).is_ok() {
                     assert_eq!(first_failure(area, slot), Some(failure));
                 }
@@ -308,12 +357,35 @@ fn wake(
     }
 }
 
+/// Notes a failure of each part.
+fn fail_parts(
+    area: &mut Area<'_, FakeMedium>,
+    consumed: &Admitted,
+    failure: Failure,
+    is_faulty: bool,
+) {
+    let parts = area.parts(consumed.slot()).len();
+    for index in 0..parts {
+        let noted = area.record_part_failure(consumed, index, failure);
+        assert!(noted.is_ok() || is_faulty);
+        let failed = area.parts(consumed.slot())[index].failure;
+        assert!(noted.is_err() || failed == Some(failure));
+    }
+    let absent = area.record_part_failure(consumed, parts, failure);
+    assert_eq!(absent, Err(PartError::Absent(parts).into()));
+}
+
 fn first_failure(area: &Area<'_, FakeMedium>, slot: SlotId) -> Option<Failure> {
     let (found, failure) = area.unreported_failure()?;
     (found == slot).then_some(failure)
 }
 
-fn sleep(area: &mut Area<'_, FakeMedium>, purpose: Purpose, is_faulty: bool) -> Promise {
+fn sleep(
+    area: &mut Area<'_, FakeMedium>,
+    purpose: Purpose,
+    input: &mut Input<'_>,
+    is_faulty: bool,
+) -> Promise {
     let snapshot = kept_by_begin(area);
     let known = area
         .slots()
@@ -331,7 +403,11 @@ fn sleep(area: &mut Area<'_, FakeMedium>, purpose: Purpose, is_faulty: bool) -> 
         assert!(is_faulty);
         return Promise::AllGivenUp(snapshot);
     };
-    match slot.commit(&saved, 7) {
+    let committed = match purpose {
+        Purpose::Set => commit_set(slot, &saved, input),
+        Purpose::Once | Purpose::Snapshot(_) => slot.commit(&saved, 7),
+    };
+    match committed {
         Ok(committed) => {
             assert_eq!(committed.generation(), generation);
             let is_whole = !is_faulty;
@@ -349,4 +425,22 @@ fn sleep(area: &mut Area<'_, FakeMedium>, purpose: Purpose, is_faulty: bool) -> 
             Promise::Nothing
         }
     }
+}
+
+/// Commits a set of this part, and of others that the slot may have room for.
+fn commit_set(
+    mut slot: OpenSlot<'_, '_, FakeMedium>,
+    first: &Saved,
+    input: &mut Input<'_>,
+) -> Result<Committed, CommitError> {
+    slot.add(0, first).expect("the first part");
+    for name in 0..input.below(3) {
+        let Some(saved) = save_into(&mut slot, ImageKind::Once) else {
+            break;
+        };
+        let added = slot.add(name, &saved);
+        let same = PartError::SameName(name).into();
+        assert_eq!(added, if name == 0 { Err(same) } else { Ok(()) });
+    }
+    slot.commit_set(7)
 }

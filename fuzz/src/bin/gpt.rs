@@ -21,7 +21,7 @@ use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
     Area, Areas, Configuration, DiscardReason, DiskId, GptError, MIN_AREA_BYTES,
-    PartitionFingerprints, Purpose, find_areas, fingerprint_partitions,
+    PartitionFingerprints, Purpose, RecordFormat, find_areas, fingerprint_partitions,
 };
 
 poorwill_fuzz::target!(max_len = 2048, run);
@@ -111,7 +111,7 @@ fn write_to(medium: &mut FakeMedium, areas: &Areas) {
         let Ok(window) = Window::new(medium, area.start, area.length) else {
             panic!("an area beyond the medium: {area:?}");
         };
-        let Ok(mut area) = Area::open(window, &mut scratch, None) else {
+        let Ok(mut area) = Area::open(window, &mut scratch, None, RecordFormat::Image) else {
             continue;
         };
         // The medium may fail.

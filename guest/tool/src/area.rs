@@ -4,7 +4,7 @@ use core::fmt::Write;
 
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
-use poorwill_store::{Area, Configuration, ConfigurationError};
+use poorwill_store::{Area, Configuration, ConfigurationError, RecordFormat};
 
 use crate::complaint::complain;
 use crate::device::{Access, BlockDevice};
@@ -56,5 +56,5 @@ pub(crate) fn area_of<'a>(
 ) -> Result<Area<'a, BlockDevice>, Error> {
     let bytes = device.capacity();
     let all = Window::new(device, 0, bytes)?;
-    Ok(Area::open(all, scratch, None)?)
+    Ok(Area::open(all, scratch, None, RecordFormat::Image)?)
 }

@@ -153,6 +153,7 @@ mod tests {
             image_bytes: 240_000_000,
             sleep_ms: 650,
             name: Name::NONE,
+            parts: None,
         })
     }
 

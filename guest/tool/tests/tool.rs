@@ -8,7 +8,7 @@ use common::Machine;
 use poorwill_machine::disk::FileMedium;
 use poorwill_medium::Window;
 use poorwill_memory::Page;
-use poorwill_store::{Area, Configuration, SleepMode};
+use poorwill_store::{Area, Configuration, RecordFormat, SleepMode};
 
 const MIB: u64 = 1 << 20;
 
@@ -22,7 +22,9 @@ fn configuration_in(machine: &Machine, partition: &str) -> Configuration {
     let mut medium = FileMedium::new(file, 5 * MIB);
     let mut scratch = Page::ZERO;
     let all = Window::new(&mut medium, 0, 5 * MIB).unwrap();
-    let configuration = Area::open(all, &mut scratch, None).unwrap().configuration();
+    let configuration = Area::open(all, &mut scratch, None, RecordFormat::Image)
+        .unwrap()
+        .configuration();
     configuration.unwrap()
 }
 

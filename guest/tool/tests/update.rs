@@ -12,7 +12,7 @@ use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{MachineIdentity, MemoryMap, PAGE_BYTES, Page, PhysRange};
 use poorwill_store::fake::Asleep;
-use poorwill_store::{Area, Name, Purpose};
+use poorwill_store::{Area, Name, Purpose, RecordFormat};
 
 use poorwill_devicetree::{
     IDENTITY_RULE, PLACEMENT_RULE, harts_fingerprint, memory_fingerprint, place,
@@ -77,7 +77,7 @@ fn machine() -> Machine {
         state: &[(CORE, 1)],
         key: None,
     };
-    asleep.commit(&mut Area::open(window, &mut scratch, None).unwrap());
+    asleep.commit(&mut Area::open(window, &mut scratch, None, RecordFormat::Image).unwrap());
     fs::write(machine.path("dev/nvme0n1p1"), disk.bytes()).unwrap();
     machine
 }

@@ -134,7 +134,7 @@ const WAKES: &str = "wakes under that firmware\n";
 fn the_same_firmware_wakes_its_images() {
     let outcome = ask(&once(), &saver(), &[]);
     says(&outcome, 0, WAKES);
-    let words = "that firmware: Poorwill 0.1.0, image format 7, slot record 3";
+    let words = "that firmware: Poorwill 0.1.0, image format 7, slot record 3 to 4";
     says(&outcome, 0, words);
     let world = asleep(None, Purpose::Snapshot(poorwill_store::Name::NONE), plain());
     says(&ask(&world, &saver(), &[]), 0, WAKES);
@@ -353,7 +353,7 @@ fn a_record_of_another_version_is_told_from_damage() {
     says(&ask(&world, &saver(), &[]), 1, words);
     let mut later = saver();
     later.formats.record = Versions::only(900);
-    let words = "not known under that firmware: this program reads slot records of format 3, and this one has 900";
+    let words = "not known under that firmware: this program reads slot records of formats 3 to 4, and this one has 900";
     says(&ask(&world, &later, &[]), 1, words);
 }
 

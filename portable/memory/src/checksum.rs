@@ -115,6 +115,12 @@ pub fn of_bytes(bytes: &[u8]) -> u64 {
     avalanche(hash)
 }
 
+/// The hash by which the record of a set names a domain.
+#[must_use]
+pub fn name_hash(name: &str) -> u64 {
+    of_bytes(name.as_bytes())
+}
+
 #[inline(always)]
 fn round(lane: u64, word: u64) -> u64 {
     lane.wrapping_add(word.wrapping_mul(P2))
@@ -154,6 +160,7 @@ mod tests {
         assert_eq!(of_bytes(b"a"), 0xd24e_c4f1_a98c_6e5b);
         assert_eq!(of_bytes(b"abc"), 0x44bc_2cf5_ad77_0999);
         assert_eq!(of_words(&[]), of_bytes(b""));
+        assert_eq!(name_hash("abc"), of_bytes(b"abc"));
     }
 
     proptest! {

@@ -7,8 +7,8 @@ use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, AreaLocation, Configuration, DiskId, GptError, PartitionFingerprints, find_areas,
-    fingerprint_partitions,
+    Area, AreaLocation, Configuration, DiskId, GptError, PartitionFingerprints, RecordFormat,
+    find_areas, fingerprint_partitions,
 };
 
 use crate::device::{Device, LentMedium, MAX_MEDIA, MediumId};
@@ -364,7 +364,12 @@ fn open_area<'a, 'd>(
     record: &'a mut Page,
     vault: &'a mut impl LentVault,
 ) -> Result<Area<'a, Disk<'d>>, AreaError> {
-    Ok(Area::open(window(disk, area)?, record, counter(vault))?)
+    Ok(Area::open(
+        window(disk, area)?,
+        record,
+        counter(vault),
+        RecordFormat::Image,
+    )?)
 }
 
 fn window<'a, 'd>(

@@ -168,7 +168,7 @@ impl<M: Machine> Persist<'_, M> {
             }
             (Err(error), Purpose::Snapshot(_)) => return Err(NoSleep::Area(error).into()),
             // For an image that wakes once, fingerprints are only an additional check.
-            (Err(error), Purpose::Once) => {
+            (Err(error), Purpose::Once | Purpose::Set) => {
                 self.machine.say(&Event::Unguarded(error));
                 &[]
             }

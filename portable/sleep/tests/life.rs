@@ -11,8 +11,8 @@ use poorwill_medium::fake::{Command, FakeMedium};
 use poorwill_memory::{Page, checksum};
 use poorwill_sleep::NoSleep;
 use poorwill_store::{
-    Area, DiscardReason, Failure, MIN_AREA_BYTES, NoImage, RecordError, SlotId, SlotState,
-    SlotStatus, StoreError,
+    Area, DiscardReason, Failure, MIN_AREA_BYTES, NoImage, RecordError, RecordFormat, SlotId,
+    SlotState, SlotStatus, StoreError,
 };
 
 fn state(disk: &mut FakeMedium, slot: SlotId) -> Option<SlotState> {
@@ -280,7 +280,7 @@ fn a_resized_area_has_no_image() {
     machine.sleep(&mut disk).unwrap();
     let mut scratch = Page::ZERO;
     let window = Window::new(&mut disk, START, 5 * MIB).unwrap();
-    let area = Area::open(window, &mut scratch, None).unwrap();
+    let area = Area::open(window, &mut scratch, None, RecordFormat::Image).unwrap();
     let error = RecordError::Resized;
     assert_eq!(area.slots()[0], SlotStatus::Unusable(error));
     assert_eq!(
@@ -299,14 +299,16 @@ fn an_area_has_a_least_size() {
         let mut disk = FakeMedium::new(bytes);
         let window = Window::new(&mut disk, 0, bytes).unwrap();
         assert_eq!(
-            Area::open(window, &mut scratch, None).err(),
+            Area::open(window, &mut scratch, None, RecordFormat::Image).err(),
             Some(StoreError::TooSmall { bytes })
         );
     }
     let mut disk = FakeMedium::new(MIN_AREA_BYTES);
     let window = Window::new(&mut disk, 0, MIN_AREA_BYTES).unwrap();
     assert_eq!(
-        Area::open(window, &mut scratch, None).unwrap().slot_bytes(),
+        Area::open(window, &mut scratch, None, RecordFormat::Image)
+            .unwrap()
+            .slot_bytes(),
         2 * MIB
     );
 }

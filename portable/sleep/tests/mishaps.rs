@@ -7,7 +7,7 @@ use common::{Boot, MIB, Machine, NotAsleep, START, area, disk};
 use poorwill_medium::Window;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
 use poorwill_memory::Page;
-use poorwill_store::{Area, DiscardReason, StoreError};
+use poorwill_store::{Area, DiscardReason, RecordFormat, StoreError};
 use poorwill_vault::{FlashFault, VaultError};
 
 /// A disk whose area has been in use: slot 0 holds an older, consumed image.
@@ -283,7 +283,7 @@ fn giving_up_tries_everything() {
     counter.fail_next(VaultError::Flash(FlashFault::Device));
     let mut scratch = Page::ZERO;
     let window = Window::new(&mut disk, START, 7 * MIB).unwrap();
-    let mut area = Area::open(window, &mut scratch, Some(counter)).unwrap();
+    let mut area = Area::open(window, &mut scratch, Some(counter), RecordFormat::Image).unwrap();
     let given_up = area.discard_all(DiscardReason::ColdBoot);
     assert!(
         matches!(given_up, Err(StoreError::Vault(_))),
@@ -296,7 +296,7 @@ fn giving_up_tries_everything() {
     disk.inject(Fault::from(2, Effect::Fail));
     let counter = machine.vault.as_mut().unwrap();
     let window = Window::new(&mut disk, START, 7 * MIB).unwrap();
-    let mut area = Area::open(window, &mut scratch, Some(counter)).unwrap();
+    let mut area = Area::open(window, &mut scratch, Some(counter), RecordFormat::Image).unwrap();
     let given_up = area.discard_all(DiscardReason::ColdBoot);
     assert!(
         matches!(given_up, Err(StoreError::Medium(_))),

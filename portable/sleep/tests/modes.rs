@@ -21,7 +21,9 @@ use poorwill_sleep::{
     AreaError, ColdBoot, FunctionInUse, MediumId, NoSleep, NoWake, Obstacle, Quiesced, Slept,
     VaultState, Woke, sleep, wake,
 };
-use poorwill_store::{Area, Configuration, GptError, Name, NoImage, SleepMode, SnapshotRules};
+use poorwill_store::{
+    Area, Configuration, GptError, Name, NoImage, RecordFormat, SleepMode, SnapshotRules,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -574,7 +576,7 @@ fn disk_beside_luks(configuration: &Configuration) -> FakeMedium {
     let mut disk = disk();
     let mut scratch = Page::ZERO;
     let window = Window::new(&mut disk, START, SHORT_AREA).unwrap();
-    let mut area = Area::open(window, &mut scratch, None).unwrap();
+    let mut area = Area::open(window, &mut scratch, None, RecordFormat::Image).unwrap();
     area.configure(configuration).unwrap();
     let mut header = Page::ZERO;
     header.0[0] = u64::from_le_bytes(*b"LUKS\xba\xbe\0\x02");

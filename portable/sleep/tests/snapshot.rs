@@ -7,8 +7,8 @@ use poorwill_medium::Window;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
 use poorwill_memory::{Page, checksum, to_usize};
 use poorwill_store::{
-    Area, BootAttempts, Configuration, DiscardReason, Failure, Name, NoImage, SlotState,
-    SnapshotRules, StoreError,
+    Area, BootAttempts, Configuration, DiscardReason, Failure, Name, NoImage, RecordFormat,
+    SlotState, SnapshotRules, StoreError,
 };
 use poorwill_vault::RollbackCounter;
 
@@ -16,7 +16,7 @@ use poorwill_vault::RollbackCounter;
 fn on_area<R>(disk: &mut FakeMedium, job: impl FnOnce(&mut Area<'_, FakeMedium>) -> R) -> R {
     let mut scratch = Page::ZERO;
     let window = Window::new(disk, START, 7 * MIB).unwrap();
-    job(&mut Area::open(window, &mut scratch, None).unwrap())
+    job(&mut Area::open(window, &mut scratch, None, RecordFormat::Image).unwrap())
 }
 
 fn attempts(disk: &mut FakeMedium) -> Option<BootAttempts> {

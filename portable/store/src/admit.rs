@@ -6,6 +6,8 @@ use poorwill_medium::Medium;
 use crate::area::{Area, CommittedImage};
 use crate::error::StoreError;
 use crate::failure::Failure;
+use crate::parts::{Part, PartError};
+use crate::record::SlotRecord;
 use crate::slot::{SlotId, SlotState};
 
 /// The proof that an image may be loaded now. Unless it is a snapshot, it is durably
@@ -113,39 +115,94 @@ impl<M: Medium> Area<'_, M> {
         self.change_state(image.slot, state)
     }
 
+    /// Records why a domain of an admitted set did not wake. `index` is that of its part. The other
+    /// parts are not affected.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Part`], [`StoreError::Stale`]: nothing was written.
+    /// [`StoreError::Medium`], [`StoreError::NotKept`].
+    pub fn record_part_failure(
+        &mut self,
+        set: &Admitted,
+        index: usize,
+        failure: Failure,
+    ) -> Result<(), StoreError> {
+        let record = self.slots[set.slot.index()].record();
+        let (record, whole) = record
+            .filter(|record| record.generation == set.generation)
+            .and_then(|record| match record.state {
+                SlotState::Consumed { failure, .. } => Some((record, failure)),
+                _ => None,
+            })
+            .ok_or(StoreError::Stale(set.slot))?;
+        let mut parts = record.parts.ok_or(PartError::Absent(index))?;
+        parts.fail(index, failure)?;
+        let record = SlotRecord {
+            state: SlotState::Consumed {
+                failure: whole,
+                reported: false,
+            },
+            parts: Some(parts),
+            ..*record
+        };
+        self.put_record(set.slot, &record)
+    }
+
     /// The failure of the latest wake, if no boot has reported it yet. A failure before a newer
     /// sleep does not count: it must not keep the newer image from waking.
     #[must_use]
     pub fn unreported_failure(&self) -> Option<(SlotId, Failure)> {
-        let generations = self.generations();
         SlotId::BOTH.into_iter().find_map(|slot| {
-            let record = self.slots[slot.index()].record()?;
-            match record.state {
-                SlotState::Consumed {
-                    failure: Some(failure),
-                    reported: false,
-                } if record.generation >= generations[slot.other().index()] => {
-                    Some((slot, failure))
-                }
-                _ => None,
-            }
+            let (_, failure) = self.unreported(slot)?;
+            Some((slot, failure?))
         })
     }
 
-    /// Records that the failure in `slot` has been reported. Does nothing if there is no
+    /// The failures of the latest wake's domains that no boot has reported yet: slot, hash of the
+    /// domain's name, failure. As with [`Area::unreported_failure`], a newer sleep ends them.
+    pub fn unreported_part_failures(&self) -> impl Iterator<Item = (SlotId, u64, Failure)> {
+        SlotId::BOTH.into_iter().flat_map(|slot| {
+            let record = self.unreported(slot).map(|(record, _)| record);
+            let parts = record.map_or(&[][..], SlotRecord::parts);
+            let failed = move |part: &Part| Some((slot, part.name_hash, part.failure?));
+            parts.iter().filter_map(failed)
+        })
+    }
+
+    /// The record in `slot`, if it is the latest wake's and no boot has reported its failures; and
+    /// the failure of the whole wake.
+    fn unreported(&self, slot: SlotId) -> Option<(&SlotRecord, Option<Failure>)> {
+        let record = self.slots[slot.index()].record()?;
+        match record.state {
+            SlotState::Consumed {
+                failure,
+                reported: false,
+            } if record.generation >= self.generations()[slot.other().index()] => {
+                Some((record, failure))
+            }
+            _ => None,
+        }
+    }
+
+    /// Records that each failure in `slot` has been reported. Does nothing if there is no
     /// failure.
     ///
     /// # Errors
     ///
     /// [`StoreError::Medium`], [`StoreError::NotKept`].
     pub fn mark_reported(&mut self, slot: SlotId) -> Result<(), StoreError> {
-        match self.slots[slot.index()].record().map(|record| record.state) {
-            Some(SlotState::Consumed {
-                failure: Some(failure),
+        let Some(record) = self.slots[slot.index()].record() else {
+            return Ok(());
+        };
+        let part_failed = record.parts().iter().any(|part| part.failure.is_some());
+        match record.state {
+            SlotState::Consumed {
+                failure,
                 reported: false,
-            }) => {
+            } if failure.is_some() || part_failed => {
                 let state = SlotState::Consumed {
-                    failure: Some(failure),
+                    failure,
                     reported: true,
                 };
                 self.change_state(slot, state)

@@ -2,7 +2,7 @@ use core::fmt;
 
 use poorwill_image::{Expected, ImageKind};
 use poorwill_medium::{Medium, MediumError, Window};
-use poorwill_memory::Page;
+use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_vault::RollbackCounter;
 
 use crate::choice::{NoImage, choose};
@@ -10,7 +10,8 @@ use crate::configuration::{Configuration, ConfigurationError};
 use crate::error::StoreError;
 use crate::layout::{CONFIGURATION_OFFSET, MIN_AREA_BYTES, record_offset, slot_bytes, slot_offset};
 use crate::name::Name;
-use crate::record::{SlotRecord, SlotStatus};
+use crate::parts::{Part, PartError, Parts};
+use crate::record::{RecordFormat, SlotRecord, SlotStatus};
 use crate::slot::{DiscardReason, SlotId, SlotState};
 
 /// An open sleep area, with its two records in memory.
@@ -21,6 +22,7 @@ pub struct Area<'a, M> {
     medium: Window<'a, M>,
     scratch: &'a mut Page,
     pub(crate) counter: Option<&'a mut dyn RollbackCounter>,
+    pub(crate) format: RecordFormat,
     pub(crate) slots: [SlotStatus; 2],
 }
 
@@ -32,7 +34,7 @@ impl<M> fmt::Debug for Area<'_, M> {
     }
 }
 
-/// An image that may wake. [`Area::admit`] must admit it before it is loaded.
+/// An image, or a set, that may wake. [`Area::admit`] must admit it before it is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedImage {
     slot: SlotId,
@@ -61,7 +63,8 @@ impl CommittedImage {
         self.kind
     }
 
-    /// The header that [`poorwill_image::open`] must find.
+    /// The header that [`poorwill_image::open`] must find. Each part of a set has
+    /// [its own](Part::expected).
     #[must_use]
     pub fn expected(&self) -> Expected {
         Expected {
@@ -71,7 +74,7 @@ impl CommittedImage {
         }
     }
 
-    /// The bytes of the slot that the image takes.
+    /// The bytes of the slot that the image, or the set, takes.
     #[must_use]
     pub fn image_bytes(&self) -> u64 {
         self.image_bytes
@@ -80,7 +83,7 @@ impl CommittedImage {
 
 impl<'a, M: Medium> Area<'a, M> {
     /// Reads the area's records. An unusable record is read a second time. Nothing is
-    /// written.
+    /// written. `format` is that of the machine's records.
     ///
     /// # Errors
     ///
@@ -89,6 +92,7 @@ impl<'a, M: Medium> Area<'a, M> {
         mut medium: Window<'a, M>,
         scratch: &'a mut Page,
         counter: Option<&'a mut dyn RollbackCounter>,
+        format: RecordFormat,
     ) -> Result<Self, StoreError> {
         let bytes = medium.capacity();
         if bytes < MIN_AREA_BYTES {
@@ -102,15 +106,17 @@ impl<'a, M: Medium> Area<'a, M> {
                 Ok(SlotStatus::read(scratch, offset, bytes))
             };
             // An unusable record is discarded later, so one failed read must not decide.
-            slots[slot.index()] = match read()? {
-                SlotStatus::Unusable(_) => read()?,
-                status => status,
-            };
+            let status = &mut slots[slot.index()];
+            *status = read()?;
+            if matches!(status, SlotStatus::Unusable(_)) {
+                *status = read()?;
+            }
         }
         Ok(Area {
             medium,
             scratch,
             counter,
+            format,
             slots,
         })
     }
@@ -133,7 +139,16 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// The reason why there is no image; see [`NoImage`].
     pub fn newest(&self) -> Result<CommittedImage, NoImage> {
-        let slot = choose(&self.slots, self.kept())?;
+        self.newest_in(self.format)
+    }
+
+    /// The image that would wake now on a machine with records in `format`, if any.
+    ///
+    /// # Errors
+    ///
+    /// As [`Area::newest`].
+    pub fn newest_in(&self, format: RecordFormat) -> Result<CommittedImage, NoImage> {
+        let slot = choose(&self.slots, self.kept(), format)?;
         let record = self.slots[slot.index()].record().ok_or(NoImage::None)?;
         let kind = match record.state {
             SlotState::Snapshot(_) => ImageKind::Snapshot,
@@ -179,12 +194,52 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// [`MediumError::OutOfRange`] if the medium has shrunk.
     pub fn slot(&mut self, slot: SlotId) -> Result<Window<'_, Window<'a, M>>, MediumError> {
-        let bytes = self.medium.capacity();
-        Window::new(
-            &mut self.medium,
-            slot_offset(slot, bytes),
-            slot_bytes(bytes),
-        )
+        self.rest(slot, 0)
+    }
+
+    /// The parts of the set in `slot`, in the order of their domains' wakes. An image has none.
+    #[must_use]
+    pub fn parts(&self, slot: SlotId) -> &[Part] {
+        self.slots[slot.index()]
+            .record()
+            .map_or(&[], SlotRecord::parts)
+    }
+
+    /// A part of the set in `slot` as a medium, for reading or loading its image.
+    ///
+    /// # Errors
+    ///
+    /// [`PartError::Absent`], and [`MediumError::OutOfRange`] if the medium has shrunk.
+    pub fn part(
+        &mut self,
+        slot: SlotId,
+        index: usize,
+    ) -> Result<Window<'_, Window<'a, M>>, StoreError> {
+        let part = self.parts(slot).get(index).copied();
+        let part = part.ok_or(PartError::Absent(index))?;
+        let start = part.first_page * PAGE_BYTES;
+        Ok(self.within(slot, start, part.bytes.next_multiple_of(PAGE_BYTES))?)
+    }
+
+    /// The part of a slot after its first `taken` bytes, from the next page on.
+    pub(crate) fn rest(
+        &mut self,
+        slot: SlotId,
+        taken: u64,
+    ) -> Result<Window<'_, Window<'a, M>>, MediumError> {
+        let start = taken.next_multiple_of(PAGE_BYTES);
+        let length = self.slot_bytes().saturating_sub(start);
+        self.within(slot, start, length)
+    }
+
+    fn within(
+        &mut self,
+        slot: SlotId,
+        start: u64,
+        length: u64,
+    ) -> Result<Window<'_, Window<'a, M>>, MediumError> {
+        let slot = slot_offset(slot, self.medium.capacity());
+        Window::new(&mut self.medium, slot + start, length)
     }
 
     /// The generation of the snapshot that the counter permits, if any.
@@ -206,7 +261,7 @@ impl<'a, M: Medium> Area<'a, M> {
         // other is still tried.
         let mut result = self.disarm();
         for slot in SlotId::BOTH {
-            let reason = match self.slots[slot.index()] {
+            let reason = match &self.slots[slot.index()] {
                 SlotStatus::Unusable(_) => DiscardReason::Unreadable,
                 status if status.committed().is_some() => reason,
                 _ => continue,
@@ -249,7 +304,7 @@ impl<'a, M: Medium> Area<'a, M> {
                 ..self.new_record(slot, 0)
             },
         };
-        self.put_record(slot, record)
+        self.put_record(slot, &record)
     }
 
     pub(crate) fn new_record(&self, slot: SlotId, generation: u64) -> SlotRecord {
@@ -263,6 +318,10 @@ impl<'a, M: Medium> Area<'a, M> {
             image_bytes: 0,
             sleep_ms: 0,
             name: Name::NONE,
+            parts: match self.format {
+                RecordFormat::Image => None,
+                RecordFormat::Set => Some(Parts::NONE),
+            },
         }
     }
 
@@ -270,14 +329,14 @@ impl<'a, M: Medium> Area<'a, M> {
     pub(crate) fn put_record(
         &mut self,
         slot: SlotId,
-        record: SlotRecord,
+        record: &SlotRecord,
     ) -> Result<(), StoreError> {
         record.write(self.scratch);
         self.put_page(record_offset(slot))?;
-        if SlotRecord::parse(self.scratch) != Ok(record) {
+        if SlotRecord::parse(self.scratch).as_ref() != Ok(record) {
             return Err(StoreError::NotKept(slot));
         }
-        self.slots[slot.index()] = SlotStatus::Record(record);
+        self.slots[slot.index()] = SlotStatus::Record(*record);
         Ok(())
     }
 

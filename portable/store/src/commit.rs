@@ -2,12 +2,14 @@
 
 use poorwill_image::{ImageKind, Saved};
 use poorwill_medium::{Medium, MediumError, Window};
+use poorwill_memory::PAGE_BYTES;
 
 use crate::area::Area;
 use crate::choice::snapshot;
 use crate::error::{CommitError, StoreError};
 use crate::name::Name;
-use crate::record::{LAST_GENERATION, SlotRecord};
+use crate::parts::{Part, PartError, Parts};
+use crate::record::{LAST_GENERATION, RecordFormat, SlotRecord};
 use crate::slot::{BootAttempts, DiscardReason, SlotId, SlotState};
 
 /// The purpose of a sleep.
@@ -17,6 +19,8 @@ pub enum Purpose {
     Once,
     /// The image is a snapshot with this name, which wakes at every power-on.
     Snapshot(Name),
+    /// The images are the parts of a set, which wakes once.
+    Set,
 }
 
 impl Purpose {
@@ -24,8 +28,17 @@ impl Purpose {
     #[must_use]
     pub fn kind(self) -> ImageKind {
         match self {
-            Purpose::Once => ImageKind::Once,
+            Purpose::Once | Purpose::Set => ImageKind::Once,
             Purpose::Snapshot(_) => ImageKind::Snapshot,
+        }
+    }
+
+    /// The format of the record for this purpose.
+    #[must_use]
+    pub fn format(self) -> RecordFormat {
+        match self {
+            Purpose::Once | Purpose::Snapshot(_) => RecordFormat::Image,
+            Purpose::Set => RecordFormat::Set,
         }
     }
 }
@@ -55,13 +68,14 @@ impl Committed {
     }
 }
 
-/// A slot that is ready for an image.
+/// A slot that is ready for an image, or for the parts of a set.
 #[derive(Debug)]
 pub struct OpenSlot<'b, 'a, M> {
     area: &'b mut Area<'a, M>,
     slot: SlotId,
     generation: u64,
     purpose: Purpose,
+    parts: Parts,
 }
 
 impl<'a, M: Medium> Area<'a, M> {
@@ -70,9 +84,12 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Medium`], [`StoreError::NotKept`]: an older image may still be
-    /// committed.
+    /// [`StoreError::OtherPurpose`]: nothing was written. [`StoreError::Medium`],
+    /// [`StoreError::NotKept`]: an older image may still be committed.
     pub fn begin(&mut self, purpose: Purpose) -> Result<OpenSlot<'_, 'a, M>, StoreError> {
+        if purpose.format() != self.format {
+            return Err(StoreError::OtherPurpose(purpose.format()));
+        }
         self.discard_all(DiscardReason::NewSleep)?;
         let generation = self.next_generation()?;
         let generations = self.generations();
@@ -97,6 +114,7 @@ impl<'a, M: Medium> Area<'a, M> {
             slot,
             generation,
             purpose,
+            parts: Parts::NONE,
         })
     }
 
@@ -126,7 +144,7 @@ impl<'a, M: Medium> Area<'a, M> {
                 state: SlotState::Discarded(DiscardReason::NewSleep),
                 ..self.new_record(slot, 0)
             };
-            self.put_record(slot, record)?;
+            self.put_record(slot, &record)?;
         }
         Ok(())
     }
@@ -154,7 +172,7 @@ impl<'a, M: Medium> Area<'a, M> {
 
     /// Writes the record of an image, then arms the counter. The last of these two steps
     /// commits the image.
-    fn commit_record(&mut self, slot: SlotId, record: SlotRecord) -> Result<(), StoreError> {
+    fn commit_record(&mut self, slot: SlotId, record: &SlotRecord) -> Result<(), StoreError> {
         self.put_record(slot, record)?;
         match &mut self.counter {
             Some(counter) if matches!(record.state, SlotState::Snapshot(_)) => {
@@ -173,13 +191,30 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
         self.generation
     }
 
-    /// The slot as a medium for the image.
+    /// The slot as a medium for the image, or what the parts so far leave of it for the next one.
     ///
     /// # Errors
     ///
     /// [`MediumError::OutOfRange`] if the medium has shrunk.
     pub fn medium(&mut self) -> Result<Window<'_, Window<'a, M>>, MediumError> {
-        self.area.slot(self.slot)
+        self.area.rest(self.slot, self.parts.end())
+    }
+
+    /// Adds a part: the image that was saved into [`medium`](Self::medium) since the part before.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Part`]. [`StoreError::Stale`]: the image is of another sleep or kind.
+    pub fn add(&mut self, name_hash: u64, saved: &Saved) -> Result<(), StoreError> {
+        self.check(saved, RecordFormat::Set)?;
+        let part = Part {
+            name_hash,
+            first_page: self.parts.end().div_ceil(PAGE_BYTES),
+            bytes: saved.image_bytes(),
+            header_checksum: saved.header_checksum(),
+            failure: None,
+        };
+        Ok(self.parts.push(part, self.area.slot_bytes())?)
     }
 
     /// Commits the saved image: once its record is durable, this image wakes. The record
@@ -189,17 +224,10 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
     ///
     /// See [`CommitError`].
     pub fn commit(self, saved: &Saved, sleep_ms: u32) -> Result<Committed, CommitError> {
-        let OpenSlot {
-            area,
-            slot,
-            generation,
-            purpose,
-        } = self;
-        if saved.generation() != generation || saved.kind() != purpose.kind() {
-            return Err(CommitError::NotCommitted(StoreError::Stale(slot)));
-        }
-        let (state, name) = match purpose {
-            Purpose::Once => (SlotState::Committed, Name::NONE),
+        self.check(saved, RecordFormat::Image)
+            .map_err(CommitError::NotCommitted)?;
+        let (state, name) = match self.purpose {
+            Purpose::Once | Purpose::Set => (SlotState::Committed, Name::NONE),
             Purpose::Snapshot(name) => (SlotState::Snapshot(BootAttempts::default()), name),
         };
         let record = SlotRecord {
@@ -208,11 +236,50 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
             header_checksum: saved.header_checksum(),
             image_bytes: saved.image_bytes(),
             sleep_ms,
-            ..area.new_record(slot, generation)
+            ..self.area.new_record(self.slot, self.generation)
         };
+        self.commit_record(&record)
+    }
+
+    /// Commits the set of all added parts, as [`commit`](Self::commit) does an image: all of them
+    /// wake, or none.
+    ///
+    /// # Errors
+    ///
+    /// See [`CommitError`]. A set without parts is not committed.
+    pub fn commit_set(self, sleep_ms: u32) -> Result<Committed, CommitError> {
+        if self.parts == Parts::NONE {
+            let error = PartError::Absent(0).into();
+            return Err(CommitError::NotCommitted(error));
+        }
+        let record = SlotRecord {
+            image_bytes: self.parts.end(),
+            sleep_ms,
+            parts: Some(self.parts),
+            ..self.area.new_record(self.slot, self.generation)
+        };
+        self.commit_record(&record)
+    }
+
+    /// Checks that an image is of this sleep, and is for a record in `format`.
+    fn check(&self, saved: &Saved, format: RecordFormat) -> Result<(), StoreError> {
+        let is_right = saved.generation() == self.generation
+            && saved.kind() == self.purpose.kind()
+            && format == self.purpose.format();
+        is_right.then_some(()).ok_or(StoreError::Stale(self.slot))
+    }
+
+    fn commit_record(self, record: &SlotRecord) -> Result<Committed, CommitError> {
+        let OpenSlot {
+            area,
+            slot,
+            generation,
+            purpose,
+            ..
+        } = self;
         let Err(error) = area.commit_record(slot, record) else {
             let older = match purpose {
-                Purpose::Once => Ok(()),
+                Purpose::Once | Purpose::Set => Ok(()),
                 Purpose::Snapshot(_) => area.discard_older(slot),
             };
             return Ok(Committed { generation, older });
@@ -222,9 +289,9 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
         let disarmed = area.counter.is_some() && area.take_back(purpose, generation).is_ok();
         let undone = SlotRecord {
             state: SlotState::Discarded(DiscardReason::CommitFailed),
-            ..record
+            ..*record
         };
-        let discarded = area.put_record(slot, undone).is_ok();
+        let discarded = area.put_record(slot, &undone).is_ok();
         if disarmed || discarded {
             Err(CommitError::NotCommitted(error))
         } else {

@@ -4,6 +4,8 @@ use thiserror::Error;
 
 use crate::delay::DelayError;
 use crate::layout::MIN_AREA_BYTES;
+use crate::parts::PartError;
+use crate::record::RecordFormat;
 use crate::slot::SlotId;
 
 /// An error of a sleep area.
@@ -54,6 +56,12 @@ pub enum StoreError {
     /// There is no snapshot.
     #[error("the sleep area holds no snapshot")]
     NoSnapshot,
+    /// The purpose of a sleep is another machine's: a bug of the caller.
+    #[error("this sleep is of {0}")]
+    OtherPurpose(RecordFormat),
+    /// An image cannot be a part of the set, or the set has no such part.
+    #[error(transparent)]
+    Part(#[from] PartError),
 }
 
 /// The reason why an image was not committed.

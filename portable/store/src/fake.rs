@@ -11,13 +11,13 @@ use gpt_disk_types::{
 };
 
 use poorwill_image::{
-    NoWorkers, Salt, SaveRequest, Seal, SealingKey, StateWriter, Workspace, save,
+    NoWorkers, Salt, SaveRequest, Saved, Seal, SealingKey, StateWriter, Workspace, save,
 };
 use poorwill_medium::Medium;
 use poorwill_memory::fake::FakeMemory;
-use poorwill_memory::{MachineIdentity, Page, to_usize};
+use poorwill_memory::{MachineIdentity, Page, checksum, to_usize};
 
-use crate::{Area, Purpose};
+use crate::{Area, OpenSlot, Purpose};
 
 const AREA: GptPartitionType = GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8f60545ad228"));
 
@@ -122,6 +122,27 @@ impl Asleep<'_> {
     ///
     /// If the area has no room, or fails.
     pub fn commit<M: Medium>(&self, area: &mut Area<'_, M>) {
+        let mut slot = area.begin(self.purpose).expect("the area can be used");
+        let saved = self.save(&mut slot);
+        slot.commit(&saved, 1200).expect("it is committed");
+    }
+
+    /// Commits a set in `area`: an image of this machine for each of the domains.
+    ///
+    /// # Panics
+    ///
+    /// If the area has no room, or fails.
+    pub fn commit_set<M: Medium>(&self, area: &mut Area<'_, M>, domains: &[&str]) {
+        let mut slot = area.begin(Purpose::Set).expect("the area can be used");
+        for name in domains {
+            let saved = self.save(&mut slot);
+            slot.add(checksum::name_hash(name), &saved)
+                .expect("there is room");
+        }
+        slot.commit_set(1200).expect("it is committed");
+    }
+
+    fn save<M: Medium>(&self, slot: &mut OpenSlot<'_, '_, M>) -> Saved {
         let mut memory = FakeMemory::new(&[self.os_pages]);
         for index in (0..self.os_pages).step_by(self.one_used_in) {
             memory.set(index, &Page([index + 1; 512]));
@@ -129,7 +150,6 @@ impl Asleep<'_> {
         let os = memory.os();
         let mut pages = vec![Page::ZERO; to_usize(Workspace::pages_needed(os.pages()))];
         let mut workspace = Workspace::new(&mut pages, os.pages()).expect("there is room");
-        let mut slot = area.begin(self.purpose).expect("the area can be used");
         let mut state = StateWriter::new(workspace.state);
         for (owner, version) in self.state {
             state
@@ -156,7 +176,6 @@ impl Asleep<'_> {
             &NoWorkers,
             &mut |_| (),
         );
-        slot.commit(&saved.expect("it is saved"), 1200)
-            .expect("it is committed");
+        saved.expect("it is saved")
     }
 }

@@ -1,7 +1,8 @@
 //! The sleep area.
 //!
 //! Finds sleep areas on a disk ([`find_areas`]) and manages an area's two slots
-//! ([`Area`]): which image may wake, and where the next image goes. An area also stores
+//! ([`Area`]): which image may wake, and where the next image goes. On a machine with
+//! domains, a slot has a set of images ([`Parts`]). An area also stores
 //! the machine's sleep [`Configuration`]. Every step is flushed before the next one
 //! relies on it, so power may fail at any instant. The `sleep` crate has the order of the
 //! steps. `docs/image-format.md` has the bytes and the states.
@@ -27,6 +28,7 @@ mod gpt;
 mod layout;
 mod mode;
 mod name;
+mod parts;
 mod record;
 mod rules;
 mod slot;
@@ -53,6 +55,9 @@ pub use gpt::{
 pub use layout::MIN_AREA_BYTES;
 pub use mode::{SleepMode, UnknownMode};
 pub use name::{NAME_BYTES, Name, NotAName};
-pub use record::{RECORD_VERSION, RecordError, SlotRecord, SlotStatus};
+pub use parts::{MAX_PARTS, Part, PartError, Parts};
+pub use record::{
+    OLDEST_RECORD_VERSION, RECORD_VERSION, RecordError, RecordFormat, SlotRecord, SlotStatus,
+};
 pub use rules::SnapshotRules;
 pub use slot::{BootAttempts, DiscardReason, SlotId, SlotState};

@@ -1,3 +1,5 @@
+use core::fmt;
+
 use poorwill_memory::{Page, checksum};
 use thiserror::Error;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -5,9 +7,46 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::failure::Failure;
 use crate::name::{NAME_BYTES, Name};
+use crate::parts::{MAX_PARTS, Part, Parts, RawPart};
 use crate::slot::{BootAttempts, DiscardReason, SlotState};
 
-/// The record of a slot's image.
+/// The format of a machine's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordFormat {
+    /// A record is of one image: the machine has no domains, or a lone one.
+    Image,
+    /// A record is of a set: the machine has domains.
+    Set,
+}
+
+impl RecordFormat {
+    /// The version on the medium.
+    #[must_use]
+    pub const fn version(self) -> u16 {
+        match self {
+            RecordFormat::Image => OLDEST_RECORD_VERSION,
+            RecordFormat::Set => RECORD_VERSION,
+        }
+    }
+
+    fn of_version(version: u16) -> Option<RecordFormat> {
+        [RecordFormat::Image, RecordFormat::Set]
+            .into_iter()
+            .find(|format| format.version() == version)
+    }
+}
+
+/// Names the machine that writes this format.
+impl fmt::Display for RecordFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RecordFormat::Image => "a machine without domains",
+            RecordFormat::Set => "a machine with domains",
+        })
+    }
+}
+
+/// The record of a slot's image, or of its set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
     /// The state of the image.
@@ -19,14 +58,16 @@ pub struct SlotRecord {
     pub slot_offset: u64,
     /// The length of the slot in bytes.
     pub slot_bytes: u64,
-    /// The checksum of the image's header, which covers the whole image.
+    /// The checksum of the image's header, which covers the whole image; 0: it is a set.
     pub header_checksum: u64,
-    /// The bytes of the slot that the image takes.
+    /// The bytes of the slot that the image, or the set, takes.
     pub image_bytes: u64,
     /// The duration of the sleep until its commit, in ms; 0: unknown.
     pub sleep_ms: u32,
     /// The snapshot's name; empty for other images.
     pub name: Name,
+    /// The parts of a set; `None`: it is an image. A discarded set may have none.
+    pub parts: Option<Parts>,
 }
 
 /// The reason why a record cannot be read. Its slot then has no image.
@@ -39,11 +80,13 @@ pub enum RecordError {
     #[error("the slot's record is damaged")]
     Damaged,
     /// Another version of Poorwill wrote it.
-    #[error("the slot's record has format {found}, this Poorwill reads format {known}")]
+    #[error(
+        "the slot's record has format {found}, this Poorwill reads formats {OLDEST_RECORD_VERSION} to {known}"
+    )]
     Version {
         /// The record's format version.
         found: u16,
-        /// The version that this crate reads.
+        /// The newest version that this crate reads.
         known: u16,
     },
     /// The checksum is right, but the contents are not: a bug of the writer.
@@ -56,6 +99,10 @@ pub enum RecordError {
 
 /// The contents of a record's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "an area has two, and no heap to put them on"
+)]
 pub enum SlotStatus {
     /// All zeros: the slot was never used.
     New,
@@ -68,8 +115,11 @@ pub enum SlotStatus {
 /// Marks a slot's record in every version.
 const MAGIC: [u8; 8] = *b"PWILSLOT";
 
-/// The version of a slot's record that this crate writes, and the only one it reads.
-pub const RECORD_VERSION: u16 = 3;
+/// The newest version of a slot's record: that of sets.
+pub const RECORD_VERSION: u16 = 4;
+
+/// The oldest version of a slot's record that this crate reads: that of images.
+pub const OLDEST_RECORD_VERSION: u16 = 3;
 
 /// The highest number of a sleep; numbers start over after it.
 pub(crate) const LAST_GENERATION: u64 = u64::MAX - 1;
@@ -107,7 +157,7 @@ struct RawRecord {
     proven: U32,
     tries: U32,
     name: [u8; NAME_BYTES],
-    later: [u8; 384],
+    parts: [RawPart; MAX_PARTS],
 }
 
 const _: () = assert!(size_of::<RawRecord>() == RECORD_WORDS * 8);
@@ -127,18 +177,14 @@ impl SlotRecord {
         if raw.checksum.get() != checksum::of_words_but(words, CHECKSUM_WORD) {
             return Err(RecordError::Damaged);
         }
-        if raw.format.get() != RECORD_VERSION {
-            return Err(RecordError::Version {
-                found: raw.format.get(),
-                known: RECORD_VERSION,
-            });
-        }
-        let later = raw.later.iter().any(|byte| *byte != 0);
-        let beyond = raw.generation.get() > LAST_GENERATION;
-        if beyond || later || raw.zero.get() != 0 {
+        let format = RecordFormat::of_version(raw.format.get()).ok_or(RecordError::Version {
+            found: raw.format.get(),
+            known: RECORD_VERSION,
+        })?;
+        if raw.generation.get() > LAST_GENERATION || raw.zero.get() != 0 {
             return Err(RecordError::Invalid);
         }
-        Ok(SlotRecord {
+        let record = SlotRecord {
             state: raw.slot_state().ok_or(RecordError::Invalid)?,
             generation: raw.generation.get(),
             slot_offset: raw.slot_offset.get(),
@@ -147,14 +193,53 @@ impl SlotRecord {
             image_bytes: raw.image_bytes.get(),
             sleep_ms: raw.sleep_ms.get(),
             name: Name::from_bytes(raw.name).ok_or(RecordError::Invalid)?,
-        })
+            parts: raw.parts(format)?,
+        };
+        match record.is_consistent() {
+            true => Ok(record),
+            false => Err(RecordError::Invalid),
+        }
+    }
+
+    /// The format of the record.
+    #[must_use]
+    pub fn format(&self) -> RecordFormat {
+        match self.parts {
+            None => RecordFormat::Image,
+            Some(_) => RecordFormat::Set,
+        }
+    }
+
+    /// The parts of a set; an image has none.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        self.parts.as_ref().map_or(&[], Parts::as_slice)
+    }
+
+    /// Whether the record has an image that may wake, at once or at every power-on.
+    #[must_use]
+    pub fn may_wake(&self) -> bool {
+        matches!(self.state, SlotState::Committed | SlotState::Snapshot(_))
+    }
+
+    /// Whether a set's fields fit each other.
+    fn is_consistent(&self) -> bool {
+        let Some(parts) = &self.parts else {
+            return true;
+        };
+        let is_allowed = match self.state {
+            SlotState::Committed | SlotState::Consumed { .. } => !parts.as_slice().is_empty(),
+            SlotState::Discarded(_) => true,
+            SlotState::Snapshot(_) => false,
+        };
+        is_allowed && (self.header_checksum, self.image_bytes) == (0, parts.end())
     }
 
     pub(crate) fn write(&self, page: &mut Page) {
         *page = Page::ZERO;
         let mut raw = RawRecord::new_zeroed();
         raw.magic = MAGIC;
-        raw.format = RECORD_VERSION.into();
+        raw.format = self.format().version().into();
         raw.generation = self.generation.into();
         raw.slot_offset = self.slot_offset.into();
         raw.slot_bytes = self.slot_bytes.into();
@@ -162,6 +247,9 @@ impl SlotRecord {
         raw.image_bytes = self.image_bytes.into();
         raw.sleep_ms = self.sleep_ms.into();
         raw.name = self.name.bytes();
+        if let Some(parts) = &self.parts {
+            parts.write(&mut raw.parts);
+        }
         match self.state {
             SlotState::Committed => raw.state = COMMITTED.into(),
             SlotState::Consumed { failure, reported } => {
@@ -195,6 +283,18 @@ impl RawRecord {
 
     fn failure(&self) -> Option<Failure> {
         Failure::from_parts(self.failure_code.get(), self.failure_detail.get())
+    }
+
+    /// The parts of a record of this format.
+    fn parts(&self, format: RecordFormat) -> Result<Option<Parts>, RecordError> {
+        match format {
+            RecordFormat::Image if self.parts.iter().all(RawPart::is_unused) => Ok(None),
+            RecordFormat::Image => Err(RecordError::Invalid),
+            RecordFormat::Set => {
+                let parts = Parts::parse(&self.parts, self.slot_bytes.get());
+                parts.map(Some).ok_or(RecordError::Invalid)
+            }
+        }
     }
 
     fn slot_state(&self) -> Option<SlotState> {
@@ -264,134 +364,4 @@ impl SlotStatus {
 }
 
 #[cfg(test)]
-mod tests {
-    use core::mem::offset_of;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn the_layout_is_pinned() {
-        assert_eq!(RECORD_VERSION, 3);
-        assert_eq!(&MAGIC, b"PWILSLOT");
-        assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawRecord, checksum));
-        let offsets = [
-            (offset_of!(RawRecord, magic), 0),
-            (offset_of!(RawRecord, format), 8),
-            (offset_of!(RawRecord, zero), 10),
-            (offset_of!(RawRecord, state), 12),
-            (offset_of!(RawRecord, checksum), 16),
-            (offset_of!(RawRecord, generation), 24),
-            (offset_of!(RawRecord, slot_offset), 32),
-            (offset_of!(RawRecord, slot_bytes), 40),
-            (offset_of!(RawRecord, header_checksum), 48),
-            (offset_of!(RawRecord, image_bytes), 56),
-            (offset_of!(RawRecord, discard_reason), 64),
-            (offset_of!(RawRecord, failure_code), 68),
-            (offset_of!(RawRecord, failure_detail), 72),
-            (offset_of!(RawRecord, reported), 80),
-            (offset_of!(RawRecord, sleep_ms), 84),
-            (offset_of!(RawRecord, proven), 88),
-            (offset_of!(RawRecord, tries), 92),
-            (offset_of!(RawRecord, name), 96),
-            (offset_of!(RawRecord, later), 128),
-            (size_of::<RawRecord>(), 512),
-        ];
-        for (number, (found, right)) in offsets.into_iter().enumerate() {
-            assert_eq!(found, right, "line {number}");
-        }
-    }
-
-    #[test]
-    fn the_numbers_are_pinned() {
-        assert_eq!([COMMITTED, CONSUMED, DISCARDED, SNAPSHOT], [1, 2, 3, 4]);
-        assert_eq!(
-            DiscardReason::ALL.map(|reason| reason as u32),
-            [1, 2, 3, 4, 5, 6, 7]
-        );
-    }
-
-    fn failures() -> impl Strategy<Value = Failure> {
-        prop_oneof![
-            any::<u64>().prop_map(Failure::DamagedPiece),
-            any::<u16>().prop_map(Failure::Device),
-            any::<u32>().prop_map(Failure::TimedOut),
-            any::<u32>().prop_map(Failure::State),
-            any::<u32>().prop_map(Failure::Reset),
-            (0u32..1 << 31, any::<u64>()).prop_map(|(code, detail)| Failure::Other(code, detail)),
-        ]
-    }
-
-    fn states() -> impl Strategy<Value = SlotState> {
-        prop_oneof![
-            Just(SlotState::Committed),
-            (prop::option::of(failures()), any::<bool>())
-                .prop_map(|(failure, reported)| SlotState::Consumed { failure, reported }),
-            prop::sample::select(&DiscardReason::ALL[..]).prop_map(SlotState::Discarded),
-            (any::<bool>(), any::<u32>(), prop::option::of(failures())).prop_map(
-                |(proven, tries, failure)| SlotState::Snapshot(BootAttempts {
-                    proven,
-                    tries,
-                    failure,
-                })
-            ),
-        ]
-    }
-
-    fn record(state: SlotState, numbers: [u64; 5]) -> SlotRecord {
-        let [
-            generation,
-            slot_offset,
-            slot_bytes,
-            header_checksum,
-            image_bytes,
-        ] = numbers;
-        SlotRecord {
-            state,
-            generation,
-            slot_offset,
-            slot_bytes,
-            header_checksum,
-            image_bytes,
-            sleep_ms: 0,
-            name: Name::NONE,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn records_come_back(
-            state in states(),
-            numbers: [u64; 5],
-            sleep_ms: u32,
-            name in "[ -~]{0,32}",
-        ) {
-            let name = name.trim().parse().unwrap();
-            let record = SlotRecord { sleep_ms, name, ..record(state, numbers) };
-            let mut page = Page([!0; 512]);
-            record.write(&mut page);
-            prop_assert_eq!(SlotRecord::parse(&page), Ok(record));
-        }
-
-        #[test]
-        fn no_record_leads_astray(state in states(), word in 1usize..64, value: u64) {
-            let mut page = Page::ZERO;
-            record(state, [1, 2, 3, 4, 5]).write(&mut page);
-            page.0[word] = value;
-            page.0[CHECKSUM_WORD] = checksum::of_words_but(&page.0[..RECORD_WORDS], CHECKSUM_WORD);
-            let _ = SlotRecord::parse(&page);
-        }
-    }
-
-    #[test]
-    fn an_unknown_version_is_named() {
-        let mut page = Page::ZERO;
-        record(SlotState::Committed, [1; 5]).write(&mut page);
-        page.0[1] = page.0[1] & !0xffff | 4;
-        page.0[CHECKSUM_WORD] = checksum::of_words_but(&page.0[..RECORD_WORDS], CHECKSUM_WORD);
-        let error = RecordError::Version { found: 4, known: 3 };
-        assert_eq!(SlotRecord::parse(&page), Err(error));
-        assert_eq!(SlotStatus::read(&page, 1, 1), SlotStatus::Unusable(error));
-    }
-}
+mod tests;

@@ -84,7 +84,7 @@ impl<M: Medium> Area<'_, M> {
     pub fn name_snapshot(&mut self, name: Name) -> Result<(), StoreError> {
         let (slot, record, _) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
         let record = SlotRecord { name, ..*record };
-        self.put_record(slot, record)
+        self.put_record(slot, &record)
     }
 
     /// Deletes the machine's snapshot and older ones that remain, durably.

@@ -1,6 +1,8 @@
 use poorwill_image::{FORMAT_VERSION, Header, HeaderError, StateSections};
 use poorwill_store::{Configuration, ConfigurationError};
-use poorwill_store::{RECORD_VERSION, RecordError, SlotStatus};
+use poorwill_store::{
+    OLDEST_RECORD_VERSION, RECORD_VERSION, RecordError, RecordFormat, SlotStatus,
+};
 use thiserror::Error;
 
 use crate::formats::Versions;
@@ -45,9 +47,12 @@ pub enum Gap {
     Image(u16),
     /// The record's format is not this program's.
     #[error(
-        "this program reads slot records of format {RECORD_VERSION}, and this one has {0}: use that firmware's own program"
+        "this program reads slot records of formats {OLDEST_RECORD_VERSION} to {RECORD_VERSION}, and this one has {0}: use that firmware's own program"
     )]
     SlotRecord(u16),
+    /// The slot holds a set.
+    #[error("the wake of a set of several domains cannot be predicted")]
+    Set,
     /// The image or its state cannot be read.
     #[error("the image cannot be read")]
     Unreadable,
@@ -117,17 +122,21 @@ impl Manifest {
     pub fn check_slot(&self, slot: &SlotStatus) -> Forecast {
         let found = match slot {
             SlotStatus::New => return Forecast::Wakes,
-            SlotStatus::Record(_) | SlotStatus::Unusable(RecordError::Resized) => RECORD_VERSION,
+            SlotStatus::Record(record) => record.format().version(),
+            // Its format is not known, and does not matter: no firmware wakes it.
+            SlotStatus::Unusable(RecordError::Resized) => OLDEST_RECORD_VERSION,
             SlotStatus::Unusable(RecordError::Version { found, .. }) => *found,
             SlotStatus::Unusable(_) => return Forecast::Unknown(Gap::Unreadable),
         };
         let known = self.formats.record;
         if !known.contains(found) {
             Forecast::Refused(Obstacle::SlotRecord { found, known })
-        } else if found != RECORD_VERSION {
-            Forecast::Unknown(Gap::SlotRecord(found))
-        } else {
+        } else if found == RecordFormat::Image.version() {
             Forecast::Wakes
+        } else if found == RecordFormat::Set.version() {
+            Forecast::Unknown(Gap::Set)
+        } else {
+            Forecast::Unknown(Gap::SlotRecord(found))
         }
     }
 

@@ -1,7 +1,9 @@
 use core::fmt;
 
 use poorwill_image::FORMAT_VERSION;
-use poorwill_store::{CONFIGURATION_VERSION, OLDEST_CONFIGURATION_VERSION, RECORD_VERSION};
+use poorwill_store::{
+    CONFIGURATION_VERSION, OLDEST_CONFIGURATION_VERSION, OLDEST_RECORD_VERSION, RECORD_VERSION,
+};
 use poorwill_vault::{OLDEST_VAULT_VERSION, VAULT_VERSION};
 
 /// The versions of a format that a firmware reads. It writes the newest.
@@ -57,7 +59,10 @@ impl Formats {
     /// The formats that this build reads.
     pub const BUILT: Formats = Formats {
         image: Versions::only(FORMAT_VERSION),
-        record: Versions::only(RECORD_VERSION),
+        record: Versions {
+            oldest: OLDEST_RECORD_VERSION,
+            newest: RECORD_VERSION,
+        },
         configuration: Versions {
             oldest: OLDEST_CONFIGURATION_VERSION,
             newest: CONFIGURATION_VERSION,

@@ -6,7 +6,7 @@ use poorwill_image::SealingKey;
 use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{MachineIdentity, Page};
-use poorwill_store::{Area, Purpose, fake, find_areas};
+use poorwill_store::{Area, Purpose, RecordFormat, fake, find_areas};
 use poorwill_vault::RollbackCounter;
 
 use super::common::{World, open_vault};
@@ -51,7 +51,7 @@ impl Asleep<'_> {
         let mut scratch = [Page::ZERO];
         let location = find_areas(disk, 512, &mut scratch).unwrap()[0];
         let window = Window::new(disk, location.start, location.length).unwrap();
-        let mut area = Area::open(window, &mut scratch[0], counter).unwrap();
+        let mut area = Area::open(window, &mut scratch[0], counter, RecordFormat::Image).unwrap();
         let asleep = fake::Asleep {
             os_pages: self.os_pages,
             one_used_in: 2,

@@ -2,8 +2,8 @@ use std::path::Path;
 
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, Configuration, ConfigurationError, Name, SleepMode, SnapshotRules, StoreError,
-    UnguardedPartition,
+    Area, Configuration, ConfigurationError, Name, RecordFormat, SleepMode, SnapshotRules,
+    StoreError, UnguardedPartition,
 };
 
 use super::find::AreaError;
@@ -68,7 +68,7 @@ pub fn configure(disk: &Path, change: &Change) -> Result<Configured, AreaError> 
     let mut page = Page::ZERO;
     let configured = only
         .window()
-        .and_then(|window| Area::open(window, &mut page, None))
+        .and_then(|window| Area::open(window, &mut page, None, RecordFormat::Image))
         .and_then(|mut area| change.apply(&mut area));
     match configured {
         Ok((configuration, replaced)) => Ok(Configured {

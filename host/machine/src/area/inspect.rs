@@ -7,8 +7,8 @@ use poorwill_manifest::Manifest;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_store::{
-    Area, AreaLocation, Configuration, ConfigurationError, RecordError, SlotId, SlotRecord,
-    SlotState, SlotStatus as Record, StoreError,
+    Area, AreaLocation, Configuration, ConfigurationError, RecordError, RecordFormat, SlotId,
+    SlotRecord, SlotState, SlotStatus as Record, StoreError,
 };
 use poorwill_vault::OLDEST_VAULT_VERSION;
 
@@ -88,7 +88,7 @@ fn inspect_area(
     };
     let window = Window::new(medium, location.start, location.length)?;
     let mut record_page = Page::ZERO;
-    let mut area = Area::open(window, &mut record_page, counter)?;
+    let mut area = Area::open(window, &mut record_page, counter, RecordFormat::Image)?;
     let configuration = describe_configuration(area.configuration(), questions.firmware);
     let newest = area.newest().ok().map(|image| image.slot());
     let look = Look {

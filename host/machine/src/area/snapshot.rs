@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use poorwill_image::{CopyError, CopyRequest, Header, Seal, SealingKey, Workspace, copy};
 use poorwill_medium::Medium;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
-use poorwill_store::{Area, CommitError, MIN_AREA_BYTES, Name, Purpose, StoreError};
+use poorwill_store::{Area, CommitError, MIN_AREA_BYTES, Name, Purpose, RecordFormat, StoreError};
 use poorwill_vault::RollbackCounter;
 use thiserror::Error;
 
@@ -169,7 +169,7 @@ fn on_area<R>(
 ) -> Result<R, SnapshotError> {
     let mut scratch = Page::ZERO;
     only.window()
-        .and_then(|window| Area::open(window, &mut scratch, any(counter)))
+        .and_then(|window| Area::open(window, &mut scratch, any(counter), RecordFormat::Image))
         .and_then(|mut area| job(&mut area))
         .map_err(|reason| SnapshotError::Store {
             file: file.to_owned(),
@@ -200,7 +200,8 @@ fn transfer(
     };
     let (mut from_page, mut to_page) = (Page::ZERO, Page::ZERO);
     let from_window = from.window().map_err(of(from_file))?;
-    let mut from_area = Area::open(from_window, &mut from_page, None).map_err(of(from_file))?;
+    let mut from_area = Area::open(from_window, &mut from_page, None, RecordFormat::Image)
+        .map_err(of(from_file))?;
     let (slot, record, _) = from_area
         .snapshot()
         .ok_or(StoreError::NoSnapshot)
@@ -216,7 +217,8 @@ fn transfer(
         .map_err(|error| of(from_file)(error.into()))?;
 
     let to_window = to.window().map_err(of(to_file))?;
-    let mut to_area = Area::open(to_window, &mut to_page, any(counter)).map_err(of(to_file))?;
+    let mut to_area = Area::open(to_window, &mut to_page, any(counter), RecordFormat::Image)
+        .map_err(of(to_file))?;
     let mut open = to_area.begin(purpose).map_err(of(to_file))?;
     let request = CopyRequest {
         committed,

@@ -13,7 +13,7 @@ use poorwill_sleep::{
     discard_images, sleep, wake,
 };
 use poorwill_store::fake::TABLE_BYTES;
-use poorwill_store::{Area, Configuration, Failure, Name, NoImage, StoreError};
+use poorwill_store::{Area, Configuration, Failure, Name, NoImage, RecordFormat, StoreError};
 use poorwill_vault::fake::FakeCounter;
 use poorwill_vault::{Key, KeyVault};
 
@@ -180,7 +180,7 @@ impl Machine {
 
 fn order_snapshot<M: Medium>(window: Window<'_, M>) -> Result<(), StoreError> {
     let mut scratch = Page::ZERO;
-    let mut area = Area::open(window, &mut scratch, None)?;
+    let mut area = Area::open(window, &mut scratch, None, RecordFormat::Image)?;
     let configuration = area.configuration().unwrap_or_default();
     area.configure(&Configuration {
         next_snapshot: Some(Name::NONE),
@@ -197,7 +197,12 @@ pub(crate) fn area<'a>(
     disk: &'a mut FakeMedium,
     scratch: &'a mut Page,
 ) -> Result<Area<'a, FakeMedium>, StoreError> {
-    Area::open(Window::new(disk, START, 7 * MIB).unwrap(), scratch, None)
+    Area::open(
+        Window::new(disk, START, 7 * MIB).unwrap(),
+        scratch,
+        None,
+        RecordFormat::Image,
+    )
 }
 
 /// Byte of the disk at which the record of a slot begins.

@@ -9,7 +9,7 @@ use poorwill_memory::{EntryPoint, Page};
 use poorwill_sleep::fake::{FakeMachine, FakeWork, IDENTITY};
 use poorwill_sleep::{Domain, Quiesced, Slept as Outcome, Woke, sleep, wake};
 use poorwill_store::{
-    Admitted, Area, Configuration, DiscardReason, Failure, SnapshotRules, StoreError,
+    Admitted, Area, Configuration, DiscardReason, Failure, RecordFormat, SnapshotRules, StoreError,
 };
 use poorwill_vault::{Key, KeyVault, RollbackCounter};
 
@@ -68,7 +68,8 @@ pub(crate) fn configuration(asks: bool) -> Page {
     let mut disk = poorwill_medium::fake::FakeMedium::new(AREA_BYTES);
     let mut scratch = Page::ZERO;
     let window = Window::new(&mut disk, 0, AREA_BYTES).expect("it has room");
-    let mut area = Area::open(window, &mut scratch, None).expect("a medium without faults");
+    let mut area = Area::open(window, &mut scratch, None, RecordFormat::Image)
+        .expect("a medium without faults");
     let configuration = Configuration {
         next_snapshot: asks.then(|| "explored".parse().expect("a name")),
         snapshots: SnapshotRules {
@@ -291,7 +292,12 @@ fn with_area<T>(
         .as_mut()
         .map(|counter| counter as &mut dyn RollbackCounter);
     let window = Window::new(&mut disk, 0, AREA_BYTES)?;
-    Ok(then(&mut Area::open(window, scratch, counter)?))
+    Ok(then(&mut Area::open(
+        window,
+        scratch,
+        counter,
+        RecordFormat::Image,
+    )?))
 }
 
 /// The steps of a wake put together from the store's pieces, rightly
