@@ -7,11 +7,12 @@ mod common;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use asleep::Asleep;
+use asleep::{Asleep, DOMAINS};
 use common::{MIB, World, open_vault};
 use indicatif::ProgressBar;
 use poorwill_machine::disk::NewDisk;
 use poorwill_machine::size::Bytes;
+use poorwill_memory::checksum::name_hash;
 use poorwill_memory::{MachineIdentity, to_usize};
 use poorwill_store::Purpose;
 use poorwill_vault::RollbackCounter;
@@ -154,6 +155,97 @@ fn damage_is_found() {
             "page {page}: {outcome:#?}"
         );
     }
+}
+
+/// A disk whose domains sleep as a set, in slot 0.
+fn world_with_set(flash: Option<&str>, consume: bool) -> World {
+    let world = world_with_disk();
+    if let Some(flash) = flash {
+        assert_eq!(world.run(&["key", "create", flash]).code, Some(0));
+    }
+    sleep_for(&world, "disk", flash, consume, Purpose::Set);
+    world
+}
+
+#[test]
+fn each_part_of_a_set_is_described_and_verified() {
+    let world = world_with_set(None, false);
+    let outcome = world.run(&["area", "disk", "--verify"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let hashes = DOMAINS.map(|name| format!("{:016x}", name_hash(name)));
+    for words in [
+        "committed, generation 1, a set of 2",
+        "wakes at the next power-on",
+        &format!("part 0, domain with name hash {}: 1.59 MiB\n", hashes[0]),
+        &format!("part 1, domain with name hash {}: 1.59 MiB\n", hashes[1]),
+    ] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+    for words in [
+        "600.00 KiB of 1.17 MiB of RAM",
+        "verified: all checksums match",
+    ] {
+        assert_eq!(outcome.out.matches(words).count(), 2, "{outcome:#?}");
+    }
+    let json = world.run(&["area", "disk", "--verify", "--json"]);
+    let slot = slot_of(&json.out);
+    assert_eq!(
+        (&slot["wakes"], &slot["image"]),
+        (&true.into(), &serde_json::Value::Null)
+    );
+    for (part, hash) in slot["parts"].as_array().unwrap().iter().zip(hashes) {
+        assert_eq!(part["name_hash"], hash);
+        assert_eq!(part["verdict"]["result"], "whole");
+        assert_eq!(part["image"]["saved_bytes"], 150 * 4096);
+    }
+}
+
+#[test]
+fn damage_of_one_part_is_found() {
+    let world = world_with_set(None, false);
+    let disk = File::options()
+        .write(true)
+        .open(world.path("disk"))
+        .unwrap();
+    // The second part's header: after the first part's header, 1 MiB with its sections, and data.
+    let second = MIB + MIB + MIB + 150 * 4096;
+    disk.write_all_at(&[7], second + 100).unwrap();
+    let json = world.run(&["area", "disk", "--verify", "--json"]);
+    assert_eq!(json.code, Some(1), "{json:#?}");
+    let slot = slot_of(&json.out);
+    let verdicts = [0, 1].map(|part| slot["parts"][part]["verdict"]["result"].clone());
+    assert_eq!(verdicts, ["whole", "damaged"]);
+}
+
+#[test]
+fn a_consumed_set_does_not_wake() {
+    let world = world_with_set(None, true);
+    let outcome = world.run(&["area", "disk", "--verify"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert!(
+        outcome.out.contains("consumed, generation 1, a set of 2"),
+        "{outcome:#?}"
+    );
+    let is_quiet = !outcome.out.contains("wakes") && !outcome.out.contains("verified");
+    assert!(is_quiet, "{outcome:#?}");
+}
+
+#[test]
+fn a_sealed_set_is_verified_with_its_flash() {
+    let world = world_with_set(Some("flash"), false);
+    let outcome = world.run(&WITH_FLASH);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert!(
+        outcome.out.contains("wakes at the next power-on"),
+        "{outcome:#?}"
+    );
+    assert_eq!(
+        outcome.out.matches("all tags match").count(),
+        2,
+        "{outcome:#?}"
+    );
+    let outcome = world.run(&["area", "disk", "--verify"]);
+    assert_eq!(outcome.out.matches("not verified: it is sealed").count(), 2);
 }
 
 /// A disk whose machine sleeps with a sealed image, and its flash.

@@ -358,6 +358,17 @@ fn a_record_of_another_version_is_told_from_damage() {
 }
 
 #[test]
+fn the_wake_of_a_set_is_not_foretold() {
+    let world = asleep(None, Purpose::Set, plain());
+    let words = "not known under that firmware: the wake of a set of several domains";
+    says(&ask(&world, &saver(), &[]), 1, words);
+    let mut older = saver();
+    older.formats.record = Versions::only(3);
+    let words = "does NOT wake under that firmware: the slot's record has format 4";
+    says(&ask(&world, &older, &[]), 1, words);
+}
+
+#[test]
 fn a_file_without_a_manifest_is_refused_by_name() {
     let world = once();
     let ask = || world.run(&["area", "disk", "--for", "new.elf"]);

@@ -11,6 +11,9 @@ use poorwill_vault::RollbackCounter;
 
 use super::common::{World, open_vault};
 
+/// The domains of a machine that sleeps as a set.
+pub(crate) const DOMAINS: [&str; 2] = ["critical", "linux"];
+
 /// A machine, and how it sleeps.
 pub(crate) struct Asleep<'a> {
     /// The file with its vault, in which its key is.
@@ -51,7 +54,8 @@ impl Asleep<'_> {
         let mut scratch = [Page::ZERO];
         let location = find_areas(disk, 512, &mut scratch).unwrap()[0];
         let window = Window::new(disk, location.start, location.length).unwrap();
-        let mut area = Area::open(window, &mut scratch[0], counter, RecordFormat::Image).unwrap();
+        let format = self.purpose.format();
+        let mut area = Area::open(window, &mut scratch[0], counter, format).unwrap();
         let asleep = fake::Asleep {
             os_pages: self.os_pages,
             one_used_in: 2,
@@ -60,7 +64,10 @@ impl Asleep<'_> {
             state: self.state,
             key,
         };
-        asleep.commit(&mut area);
+        match format {
+            RecordFormat::Image => asleep.commit(&mut area),
+            RecordFormat::Set => asleep.commit_set(&mut area, &DOMAINS),
+        }
         if self.consume {
             let image = area.newest().unwrap();
             area.admit(&image).unwrap();

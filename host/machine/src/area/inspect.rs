@@ -7,15 +7,15 @@ use poorwill_manifest::Manifest;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_store::{
-    Area, AreaLocation, Configuration, ConfigurationError, RecordError, RecordFormat, SlotId,
-    SlotRecord, SlotState, SlotStatus as Record, StoreError,
+    Area, AreaLocation, Configuration, ConfigurationError, Failure, RecordError, RecordFormat,
+    SlotId, SlotRecord, SlotState, SlotStatus as Record, StoreError,
 };
 use poorwill_vault::OLDEST_VAULT_VERSION;
 
 use super::find::{AreaError, find};
 use super::forecast::{Found, forecast};
 use super::report::{
-    AreaReport, ConfigurationReport, ImageReport, SlotReport, SlotStatus, Verdict,
+    AreaReport, ConfigurationReport, ImageReport, PartReport, SlotReport, SlotStatus, Verdict,
 };
 use super::room::{expected, work_pages};
 use crate::disk::{FileMedium, look_at};
@@ -90,14 +90,13 @@ fn inspect_area(
     let mut record_page = Page::ZERO;
     let mut area = Area::open(window, &mut record_page, counter, RecordFormat::Image)?;
     let configuration = describe_configuration(area.configuration(), questions.firmware);
-    let newest = area.newest().ok().map(|image| image.slot());
     let look = Look {
         trust,
         vault_version: vault_version.unwrap_or(OLDEST_VAULT_VERSION),
         verify: questions.verify,
         firmware: questions.firmware,
     };
-    let slots = SlotId::BOTH.map(|id| look.slot(&mut area, id, newest == Some(id), scratch));
+    let slots = SlotId::BOTH.map(|id| look.slot(&mut area, id, scratch));
     let slots = slots.into_iter().collect::<Result<_, _>>()?;
     let (partition, start, bytes) = (location.partition, location.start, location.length);
     Ok(AreaReport {
@@ -119,40 +118,30 @@ struct Look<'q> {
 }
 
 impl Look<'_> {
-    /// Examines a slot. `is_newest`: by the records, its image is the one that wakes.
+    /// Examines a slot. By the records, its image wakes if it does on the machine that writes its
+    /// format.
     fn slot(
         &self,
         area: &mut Area<'_, FileMedium>,
         id: SlotId,
-        is_newest: bool,
         scratch: &mut [Page],
     ) -> Result<SlotReport, StoreError> {
         let status = area.slots()[id.index()];
         let mut report = describe(id, &status);
-        report.wakes = is_newest;
-        let header = match &status {
-            Record::Record(record) => Some(read_header(&mut area.slot(id)?, record)),
-            _ => None,
-        };
-        // Only an image that may wake is verified: later sleeps may have overwritten parts of a
-        // consumed one.
-        let may_wake = status.record().is_some_and(may_wake);
-        match &header {
-            Some(Ok(header)) => {
-                report.image = Some(describe_image(header));
-                if let (Some(bar), true) = (self.verify, may_wake) {
-                    let (mut slot, trust) = (area.slot(id)?, self.trust.as_ref());
-                    report.verdict = Some(verify_image(&mut slot, header, trust, scratch, bar));
+        let mut header = None;
+        if let Some(record) = status.record() {
+            let newest = area.newest_in(record.format());
+            report.wakes = newest.is_ok_and(|image| image.slot() == id);
+            match record.format() {
+                RecordFormat::Image => {
+                    let committed = (record.header_checksum, record.may_wake());
+                    let seen = self.image(&mut area.slot(id)?, committed, scratch);
+                    (report.image, report.verdict) = (seen.report, seen.verdict);
+                    self.refuse(&mut report, area, &seen.header);
+                    header = Some(seen.header);
                 }
-                if let (Some(trust), true) = (&self.trust, report.wakes) {
-                    report.refused = refusal(area, header, trust);
-                    report.wakes = report.refused.is_none();
-                }
+                RecordFormat::Set => self.set(&mut report, area, (id, record), scratch)?,
             }
-            Some(Err(error)) if may_wake => {
-                report.verdict = Some(Verdict::Damaged(error.to_string()));
-            }
-            _ => {}
         }
         if let (Some(firmware), true) = (self.firmware, is_kept(&report, &status)) {
             let found = Found {
@@ -165,6 +154,78 @@ impl Look<'_> {
         }
         Ok(report)
     }
+
+    /// Examines the parts of a set.
+    fn set(
+        &self,
+        report: &mut SlotReport,
+        area: &mut Area<'_, FileMedium>,
+        (id, record): (SlotId, &SlotRecord),
+        scratch: &mut [Page],
+    ) -> Result<(), StoreError> {
+        for (index, part) in record.parts().iter().enumerate() {
+            let committed = (part.header_checksum, record.may_wake());
+            let seen = self.image(&mut area.part(id, index)?, committed, scratch);
+            report.parts.push(PartReport {
+                name_hash: format!("{:016x}", part.name_hash),
+                reason: part.failure.map(wake_failed),
+                image_bytes: part.bytes,
+                image: seen.report,
+                verdict: seen.verdict,
+            });
+            self.refuse(report, area, &seen.header);
+        }
+        Ok(())
+    }
+
+    /// Examines an image, which starts where `slot` does. Its record has the header's checksum, and
+    /// says whether the image may wake.
+    fn image<M: Medium>(
+        &self,
+        slot: &mut M,
+        (checksum, may_wake): (u64, bool),
+        scratch: &mut [Page],
+    ) -> Seen {
+        let header = read_header(slot, checksum);
+        // Only an image that may wake is verified: later sleeps may have overwritten parts of a
+        // consumed one.
+        let verdict = match (&header, self.verify) {
+            (Ok(header), Some(bar)) if may_wake => Some(verify_image(
+                slot,
+                header,
+                self.trust.as_ref(),
+                scratch,
+                bar,
+            )),
+            (Err(error), _) if may_wake => Some(Verdict::Damaged(error.to_string())),
+            _ => None,
+        };
+        Seen {
+            report: header.as_ref().ok().map(describe_image),
+            header,
+            verdict,
+        }
+    }
+
+    /// Notes whether the machine with the given flash would refuse an image that else wakes.
+    fn refuse<M: Medium>(
+        &self,
+        report: &mut SlotReport,
+        area: &Area<'_, M>,
+        header: &Result<Header, OpenError>,
+    ) {
+        if let (Some(trust), Ok(header), true) = (&self.trust, header, report.wakes) {
+            report.refused = refusal(area, header, trust);
+            report.wakes = report.refused.is_none();
+        }
+    }
+}
+
+/// What was found where an image should be.
+struct Seen {
+    header: Result<Header, OpenError>,
+    report: Option<ImageReport>,
+    verdict: Option<Verdict>,
 }
 
 /// Whether the forecast covers the slot: its image may wake, or its record has a version that only
@@ -185,8 +246,8 @@ fn refusal<M: Medium>(area: &Area<'_, M>, header: &Header, trust: &Trust<'_>) ->
         .err()
 }
 
-fn may_wake(record: &SlotRecord) -> bool {
-    matches!(record.state, SlotState::Committed | SlotState::Snapshot(_))
+fn wake_failed(failure: Failure) -> String {
+    format!("its wake failed: {failure}")
 }
 
 fn describe(id: SlotId, record: &Record) -> SlotReport {
@@ -205,10 +266,7 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
         SlotState::Consumed {
             failure: Some(failure),
             ..
-        } => (
-            SlotStatus::Consumed,
-            Some(format!("its wake failed: {failure}")),
-        ),
+        } => (SlotStatus::Consumed, Some(wake_failed(failure))),
         SlotState::Discarded(reason) => (SlotStatus::Discarded, Some(reason.to_string())),
         SlotState::Snapshot(attempts) => (SlotStatus::Snapshot, Some(attempts.to_string())),
     };
@@ -222,12 +280,12 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
     }
 }
 
-/// Reads the header in `slot`, and checks that it is the one in `record`.
-fn read_header<M: Medium>(slot: &mut M, record: &SlotRecord) -> Result<Header, OpenError> {
+/// Reads the header in `slot`, and checks that it is the one with this checksum.
+fn read_header<M: Medium>(slot: &mut M, checksum: u64) -> Result<Header, OpenError> {
     let mut page = [Page::ZERO];
     slot.read(0, &mut page)?;
     let header = Header::parse(&page[0])?;
-    if header.checksum == record.header_checksum {
+    if header.checksum == checksum {
         Ok(header)
     } else {
         Err(OpenError::NotCommitted)

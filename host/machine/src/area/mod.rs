@@ -14,5 +14,6 @@ pub use find::AreaError;
 pub use inspect::{Questions, find_sleeping, inspect};
 pub use only::check_only;
 pub use report::{
-    AreaReport, ConfigurationReport, ForecastReport, ImageReport, SlotReport, SlotStatus, Verdict,
+    AreaReport, ConfigurationReport, ForecastReport, ImageReport, PartReport, SlotReport,
+    SlotStatus, Verdict,
 };

@@ -74,6 +74,9 @@ pub struct SlotReport {
     pub name: Option<String>,
     /// The image's header, if it is readable.
     pub image: Option<ImageReport>,
+    /// The parts of a set, in the order of their domains' wakes; an image has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartReport>,
     /// Whether the image wakes at the next power-on, by the records, and by the machine's flash if
     /// that was given.
     pub wakes: bool,
@@ -102,6 +105,21 @@ pub enum SlotStatus {
     Discarded,
     /// Its record cannot be read.
     Unusable,
+}
+
+/// A part of a set: the image of one domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartReport {
+    /// Hash of the domain's name: 16 hexadecimal digits.
+    pub name_hash: String,
+    /// Why the domain did not wake.
+    pub reason: Option<String>,
+    /// Length of the image, in bytes.
+    pub image_bytes: u64,
+    /// The image's header, if it is readable.
+    pub image: Option<ImageReport>,
+    /// As in [`SlotReport`].
+    pub verdict: Option<Verdict>,
 }
 
 /// The header of an image.
@@ -213,6 +231,7 @@ impl SlotReport {
             sleep_ms: None,
             name: None,
             image: None,
+            parts: Vec::new(),
             wakes: false,
             refused: None,
             verdict: None,
@@ -224,15 +243,18 @@ impl SlotReport {
     /// and so does a firmware that may refuse the image.
     #[must_use]
     pub fn is_well(&self) -> bool {
+        let parts = self.parts.iter().map(|part| &part.verdict);
+        let mut verdicts = parts.chain([&self.verdict]);
         self.status != SlotStatus::Unusable
-            && matches!(self.verdict, None | Some(Verdict::Whole))
+            && verdicts.all(|verdict| matches!(verdict, None | Some(Verdict::Whole)))
             && matches!(self.forecast, None | Some(ForecastReport::Wakes))
     }
 
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        let image = self.image.as_ref();
-        image.is_some_and(|image| image.sealed_with.is_some())
+        let parts = self.parts.iter().map(|part| &part.image);
+        let mut images = parts.chain([&self.image]).flatten();
+        images.any(|image| image.sealed_with.is_some())
     }
 }
 
@@ -339,6 +361,9 @@ impl fmt::Display for SlotReport {
         if let Some(generation) = self.generation {
             write!(f, ", generation {generation}")?;
         }
+        if !self.parts.is_empty() {
+            write!(f, ", a set of {}", self.parts.len())?;
+        }
         if let Some(bytes) = self.image_bytes {
             write!(f, ", {}", Bytes(bytes))?;
         }
@@ -358,19 +383,43 @@ impl fmt::Display for SlotReport {
         if let Some(forecast) = &self.forecast {
             writeln!(f, "    {forecast}")?;
         }
-        match &self.verdict {
-            None => Ok(()),
-            Some(Verdict::Whole) if self.is_sealed() => {
-                writeln!(f, "    verified: all tags match")
-            }
-            Some(Verdict::Whole) => writeln!(f, "    verified: all checksums match"),
-            Some(Verdict::Sealed) => writeln!(
-                f,
-                "    not verified: it is sealed; give the machine's flash (--flash FILE)"
-            ),
-            Some(Verdict::OtherKey(reason)) => writeln!(f, "    not verified: {reason}"),
-            Some(Verdict::Damaged(reason)) => writeln!(f, "    DAMAGED: {reason}"),
+        fmt_verdict(f, self.verdict.as_ref(), self.image.as_ref())?;
+        let mut parts = self.parts.iter().enumerate();
+        parts.try_for_each(|(index, part)| part.fmt(f, index))
+    }
+}
+
+impl PartReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>, index: usize) -> fmt::Result {
+        let (hash, bytes) = (&self.name_hash, Bytes(self.image_bytes));
+        write!(f, "    part {index}, domain with name hash {hash}: {bytes}")?;
+        match &self.reason {
+            Some(reason) => writeln!(f, " ({reason})")?,
+            None => writeln!(f)?,
         }
+        if let Some(image) = &self.image {
+            write!(f, "{image}")?;
+        }
+        fmt_verdict(f, self.verdict.as_ref(), self.image.as_ref())
+    }
+}
+
+fn fmt_verdict(
+    f: &mut fmt::Formatter<'_>,
+    verdict: Option<&Verdict>,
+    image: Option<&ImageReport>,
+) -> fmt::Result {
+    let is_sealed = image.is_some_and(|image| image.sealed_with.is_some());
+    match verdict {
+        None => Ok(()),
+        Some(Verdict::Whole) if is_sealed => writeln!(f, "    verified: all tags match"),
+        Some(Verdict::Whole) => writeln!(f, "    verified: all checksums match"),
+        Some(Verdict::Sealed) => writeln!(
+            f,
+            "    not verified: it is sealed; give the machine's flash (--flash FILE)"
+        ),
+        Some(Verdict::OtherKey(reason)) => writeln!(f, "    not verified: {reason}"),
+        Some(Verdict::Damaged(reason)) => writeln!(f, "    DAMAGED: {reason}"),
     }
 }
 
