@@ -7,8 +7,8 @@ use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, AreaLocation, Configuration, DiskId, GptError, PartitionFingerprints, RecordFormat,
-    find_areas, fingerprint_partitions,
+    Area, AreaLocation, Configuration, DiskId, GptError, PartitionFingerprints, find_areas,
+    fingerprint_partitions,
 };
 
 use crate::device::{Device, LentMedium, MAX_MEDIA, MediumId};
@@ -174,7 +174,7 @@ fn on_area<M: Machine, R>(
             let mut medium = device.medium(found.medium)?.ok_or(AreaError::NoArea)?;
             let mut vault = machine.vault();
             let mut disk = medium.disk();
-            let mut area = open_area(&mut disk, found.area, work.record, &mut vault)?;
+            let mut area = open_area(machine, &mut disk, found.area, work.record, &mut vault)?;
             if taken.is_some() || !needs_fingerprints(&mut area) {
                 return Ok(job(OpenArea {
                     area: &mut area,
@@ -228,7 +228,9 @@ pub(crate) fn for_each_area<M: Machine>(
     on_each_device(machine, &machine.devices(), &mut |_, device, visited| {
         visit(device, scratch, visited, &mut |mut disk, found| {
             let mut vault = machine.vault();
-            job(&mut open_area(&mut disk, found.area, record, &mut vault)?);
+            job(&mut open_area(
+                machine, &mut disk, found.area, record, &mut vault,
+            )?);
             Ok(())
         })
     });
@@ -359,6 +361,7 @@ fn fingerprint(
 /// Opens the area: reads its records again.
 #[inline(never)]
 fn open_area<'a, 'd>(
+    machine: &impl Machine,
     disk: &'a mut Disk<'d>,
     area: AreaLocation,
     record: &'a mut Page,
@@ -368,7 +371,7 @@ fn open_area<'a, 'd>(
         window(disk, area)?,
         record,
         counter(vault),
-        RecordFormat::Image,
+        machine.format(),
     )?)
 }
 

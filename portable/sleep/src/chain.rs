@@ -4,30 +4,51 @@ use poorwill_image::{
 };
 use poorwill_medium::Medium;
 use poorwill_memory::{EntryPoint, OsMemory};
-use poorwill_store::{CommitError, Committed, OpenSlot, PartitionFingerprint};
+use poorwill_store::{CommitError, Committed, OpenSlot, PartitionFingerprint, RecordFormat};
 
+use crate::core_state::Moment;
 use crate::error::NotKept;
 use crate::machine::{Domain, Machine};
 use crate::state;
 
-/// An OS that asks for a sleep: its other harts are stopped, and this hart is in the OS's call. The
-/// reference to OS memory is the proof, since the firmware lends it only then.
+/// A domain that sleeps with the machine: one of its harts is in its OS's call, and its others are
+/// stopped. The reference to OS memory is the proof, since the firmware lends it only then.
 #[derive(Debug)]
-pub struct Quiesced<'m> {
+pub struct Quiesced<'m, D> {
+    domain: &'m D,
     memory: &'m mut OsMemory,
     vector: EntryPoint,
 }
 
-impl<'m> Quiesced<'m> {
-    /// An OS that will continue at `vector`.
+/// A domain whose OS does not run: the machine starts. The reference to OS memory is the proof.
+#[derive(Debug)]
+pub struct Stopped<'m, D> {
+    pub(crate) domain: &'m D,
+    pub(crate) memory: &'m mut OsMemory,
+}
+
+impl<'m, D> Stopped<'m, D> {
+    /// A domain that has not started, with its memory.
     #[must_use]
-    pub fn new(memory: &'m mut OsMemory, vector: EntryPoint) -> Self {
-        Quiesced { memory, vector }
+    pub fn new(domain: &'m D, memory: &'m mut OsMemory) -> Self {
+        Stopped { domain, memory }
+    }
+}
+
+impl<'m, D: Domain> Quiesced<'m, D> {
+    /// A domain with its memory, whose OS will continue at `vector`.
+    #[must_use]
+    pub fn new(domain: &'m D, memory: &'m mut OsMemory, vector: EntryPoint) -> Self {
+        Quiesced {
+            domain,
+            memory,
+            vector,
+        }
     }
 
-    /// The address and argument at which the OS will continue.
-    pub(crate) fn vector(&self) -> EntryPoint {
-        self.vector
+    /// The domain.
+    pub(crate) fn domain(&self) -> &'m D {
+        self.domain
     }
 
     /// The OS's memory.
@@ -40,19 +61,19 @@ impl<'m> Quiesced<'m> {
     /// # Errors
     ///
     /// [`NotKept`].
-    pub(crate) fn capture<'k, M: Machine>(
+    pub(crate) fn capture<'k, M: Machine<Domain = D>>(
         &mut self,
         machine: &M,
         workspace: &mut Workspace<'_>,
         plan: Plan<'_, 'k>,
     ) -> Result<Captured<'_, 'k>, NotKept> {
         let mut writer = StateWriter::new(workspace.state);
-        state::capture(machine, self.vector, plan.fingerprints, &mut writer)?;
+        state::capture(machine, self.domain, self.vector, &plan, &mut writer)?;
         let request = SaveRequest {
-            identity: machine.domain().identity(),
+            identity: self.domain.identity(),
             generation: plan.generation,
             kind: plan.kind,
-            saved_at_ns: machine.now_ns().unwrap_or(0),
+            saved_at_ns: plan.at.now_ns.unwrap_or(0),
             state_bytes: writer.finish(),
             seal: plan.seal,
         };
@@ -68,6 +89,10 @@ impl<'m> Quiesced<'m> {
 pub(crate) struct Plan<'g, 'k> {
     pub(crate) generation: u64,
     pub(crate) kind: ImageKind,
+    /// The moment of the sleep, the same for all its images.
+    pub(crate) at: Moment,
+    /// It is the first image of its sleep, and has the machine's state.
+    pub(crate) is_first: bool,
     pub(crate) seal: Option<Seal<'k>>,
     /// The fingerprints of the partitions beside the image.
     pub(crate) fingerprints: &'g [PartitionFingerprint],
@@ -118,7 +143,12 @@ pub struct Written<'q, 'k> {
 }
 
 impl Written<'_, '_> {
-    /// Commits the image. `sleep_ms`: duration of the sleep so far. A commit runs to its end even
+    /// The facts of the image.
+    pub(crate) fn saved(&self) -> &Saved {
+        &self.saved
+    }
+
+    /// Commits the image, or the set whose last part it is. `sleep_ms`: duration of the sleep so far. A commit runs to its end even
     /// if the power fails, since that is shorter than the undo.
     ///
     /// [`CommitError`]: memory has its old contents. If the power fails, some of it may stay
@@ -131,14 +161,15 @@ impl Written<'_, '_> {
         slot: OpenSlot<'_, '_, M>,
         workspace: &mut Workspace<'_>,
         sleep_ms: u32,
-    ) -> Result<(Committed, Saved), CommitError> {
-        match machine.to_the_end(|| slot.commit(&self.saved, sleep_ms)) {
-            Ok(committed) => Ok((committed, self.saved)),
-            Err(error) => {
-                self.abandon(workspace, machine.domain().workers());
-                Err(error)
-            }
+    ) -> Result<Committed, CommitError> {
+        let committed = machine.to_the_end(|| match machine.format() {
+            RecordFormat::Image => slot.commit(&self.saved, sleep_ms),
+            RecordFormat::Set => slot.commit_set(sleep_ms),
+        });
+        if committed.is_err() {
+            self.abandon(workspace, machine.workers());
         }
+        committed
     }
 
     /// Discards the image, and restores memory to its old contents. If the power fails, some of it

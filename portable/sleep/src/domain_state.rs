@@ -6,7 +6,7 @@
 //!            Parking -> Running                      a hart of the domain still runs
 //!                       Parked -> Asleep -> Waking -> Running   with the machine
 //!                                 Asleep -> Parked   the machine's sleep is refused
-//! Running -> Ended, Parking -> Ended
+//! Running -> Ended, Parking -> Ended, Waking -> Ended
 //! ```
 //!
 //! A domain that parks starts no hart: it is stopped when its harts were found stopped once, in any
@@ -120,6 +120,9 @@ impl DomainCell {
         wake: Asleep -> Waking;
         /// Waking -> Running, by the hart that starts the domain, or by its own after a sleep.
         run: Waking -> Running;
+        /// Waking -> Ended, by the hart that wakes the machine: the domain's image could not be
+        /// loaded.
+        give_up: Waking -> Ended;
     }
 
     /// Running -> Parking: from here on no hart of the domain starts another.
@@ -132,6 +135,16 @@ impl DomainCell {
         // Before the harts' states are read; see above.
         fence(Ordering::SeqCst);
         Ok(())
+    }
+
+    /// Returns whether no hart runs the domain's OS or is about to, except by this set's wake: its
+    /// stopped harts may work for others.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        match self.state() {
+            DomainState::Asleep | DomainState::Waking | DomainState::Ended => true,
+            DomainState::Running | DomainState::Parking | DomainState::Parked => false,
+        }
     }
 
     /// Returns whether a hart of the domain may start another, whose state it has claimed.

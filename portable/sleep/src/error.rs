@@ -66,6 +66,9 @@ pub enum NotArmed {
     /// There is no usable sleep area.
     #[error("{0}")]
     Area(AreaError),
+    /// A snapshot is configured on a machine with domains.
+    #[error("there are no snapshots of domains: `poorwill area set` changes the configuration")]
+    Snapshot,
     /// The machine has more memory than the firmware's workspace is for.
     #[error("{0}")]
     Workspace(NoRoom),
@@ -115,6 +118,9 @@ pub enum NotKept {
     /// The device at this address has not finished an operation.
     #[error("the device at {0:#x} is in a state that cannot be kept")]
     Device(u64),
+    /// The sleeping hart of a domain does not answer.
+    #[error("hart {0}, which sleeps, does not answer")]
+    LateHart(u64),
 }
 
 /// Why an image of the machine would be wrong or incomplete.
@@ -155,9 +161,12 @@ pub enum ColdBoot {
     /// There is no sleep area.
     #[error("no image: {0}")]
     NoArea(AreaError),
-    /// The machine has domains, which no sleep mode saves yet.
-    #[error("the machine has domains")]
+    /// The machine has domains, and no device of its own to save them on.
+    #[error("the machine has domains, and no disk of its own")]
     Domains,
+    /// The domain did not sleep with the others.
+    #[error("no image of this domain")]
+    NoPart,
     /// A key was pressed.
     #[error("a key was pressed, and the snapshot does not wake")]
     Key,
@@ -215,6 +224,9 @@ pub enum Refusal {
     /// The machine's state in the image does not fit.
     #[error("{0}")]
     State(#[from] StateRefusal),
+    /// The set has no image of any domain of this machine.
+    #[error("the set is of other domains")]
+    NoDomain,
     /// The image is of more memory than the workspace is for.
     #[error("{0}")]
     Workspace(#[from] NoRoom),
@@ -302,6 +314,7 @@ impl From<NotKept> for CutReason {
         match error {
             NotKept::State(error) => error.into(),
             NotKept::Device(address) => CutReason::DeviceState(address),
+            NotKept::LateHart(hart) => CutReason::HartState(hart),
         }
     }
 }

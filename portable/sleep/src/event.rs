@@ -8,7 +8,7 @@ use poorwill_vault::VaultError;
 use thiserror::Error;
 
 use crate::cut::NoCut;
-use crate::error::{AreaError, NoSleep, NotArmed};
+use crate::error::{AreaError, ColdBoot, NoSleep, NotArmed};
 use crate::in_use::FunctionInUse;
 use crate::retain::{Cause, Source};
 use crate::vault_state::VaultFault;
@@ -143,6 +143,35 @@ pub enum Event<'e> {
         /// The image is sealed.
         sealed: bool,
     },
+    /// A domain wakes from its image.
+    #[error(
+        "wake domain={domain} mode={} loaded_bytes={} load_ms={} us={us}",
+        SleepMode::Persist.name(), .wake.loaded_bytes, .wake.load_ms
+    )]
+    DomainWoken {
+        /// Its name.
+        domain: &'e str,
+        /// The facts of the wake.
+        wake: &'e WakeReport,
+        /// Time from the power-on until its OS continues, in microseconds.
+        us: u64,
+    },
+    /// A domain starts cold while the others wake.
+    #[error("cold boot: domain {domain}: {reason}")]
+    DomainCold {
+        /// Its name.
+        domain: &'e str,
+        /// The reason.
+        reason: ColdBoot,
+    },
+    /// A domain does not run until the next power-on, since its image could not be loaded.
+    #[error("domain {domain} ends: the image could not be loaded: {failure}")]
+    DomainNotLoaded {
+        /// Its name.
+        domain: &'e str,
+        /// The reason.
+        failure: Failure,
+    },
     /// The wake failed with OS memory partially restored: the machine is reset.
     #[error("wake failed: {0}; reset")]
     WakeFailed(Failure),
@@ -262,16 +291,44 @@ impl RamWake {
 /// A sleep with a committed image, with its console line.
 #[derive(Debug)]
 pub struct SleepReport<'e> {
-    /// The image.
-    pub saved: &'e Saved,
+    /// The image, or those of a set together.
+    pub saved: &'e Saves,
+    /// The kind of image.
+    pub kind: ImageKind,
     /// Duration of the whole sleep, in ms.
     pub ms: u64,
     /// Duration of save and commit, in ms.
     pub save_ms: u64,
-    /// Number of the OS's free pages.
-    pub free_pages: u64,
     /// The image is sealed.
     pub sealed: bool,
+}
+
+/// The images of a sleep: one, or those of a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Saves {
+    /// Number of images.
+    pub images: usize,
+    /// Number of the sleep.
+    pub generation: u64,
+    /// Number of saved pages.
+    pub saved_pages: u64,
+    /// Bytes of the images.
+    pub image_bytes: u64,
+    /// Number of the OSes' free pages.
+    pub free_pages: u64,
+}
+
+impl Saves {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.images == 0
+    }
+
+    pub(crate) fn add(&mut self, saved: &Saved) {
+        self.images += 1;
+        self.generation = saved.generation();
+        self.saved_pages += saved.saved_pages();
+        self.image_bytes += saved.image_bytes();
+    }
 }
 
 impl fmt::Display for SleepReport<'_> {
@@ -280,17 +337,17 @@ impl fmt::Display for SleepReport<'_> {
         write!(
             f,
             "sleep mode={} used_bytes={} saved_bytes={} ms={} save_ms={} free_bytes={} sealed={} generation={}",
-            match saved.kind() {
+            match self.kind {
                 ImageKind::Once => SleepMode::Persist.name(),
                 ImageKind::Snapshot => "snapshot",
             },
-            saved.saved_pages() * PAGE_BYTES,
-            saved.image_bytes(),
+            saved.saved_pages * PAGE_BYTES,
+            saved.image_bytes,
             self.ms,
             self.save_ms,
-            self.free_pages * PAGE_BYTES,
+            saved.free_pages * PAGE_BYTES,
             yes_or_no(self.sealed),
-            saved.generation(),
+            saved.generation,
         )
     }
 }

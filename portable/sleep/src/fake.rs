@@ -1,5 +1,5 @@
 //! A machine in memory, for tests: one disk with one sleep area, a vault or none, and
-//! a state of one number.
+//! domains with a state of one number each.
 
 extern crate std;
 
@@ -20,6 +20,7 @@ use poorwill_medium::Medium;
 use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, Page, PageMap, to_usize};
+use poorwill_store::RecordFormat;
 use poorwill_store::fake::{TABLE_BYTES, overlapping_partition_table, partition_table_beside};
 use poorwill_vault::KeyVault;
 
@@ -29,8 +30,9 @@ use crate::cut::{CutCommitted, NoCut};
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
     AreaError, BootAttempt, Clock, Console, Devices, Domain, Event, HasVault, Job, LeftInUse,
-    LentVault, LoadMark, MAX_DEVICES, Machine, MediumId, NotKept, Obstacle, Power, RamWake,
-    StateRefusal, VaultState, WakeReport, WarmReset, Work,
+    LentVault, LoadMark, MAX_DEVICES, Machine, MediumId, Moment, NotKept, Obstacle, Outcome, Power,
+    Quiesced, RamWake, Slept, StateRefusal, Stopped, VaultState, WakeReport, WarmReset, Woke, Work,
+    sleep, wake,
 };
 
 /// What tells this machine from others.
@@ -41,8 +43,11 @@ pub const IDENTITY: MachineIdentity = MachineIdentity {
     device_tree: 4,
 };
 
-/// Owner of the one section of the machine's state.
+/// Owner of the one section of a domain's state.
 const OWNER: u32 = 1;
+
+/// Owner of the one section of the machine's state.
+const MACHINE: u32 = u32::from_le_bytes(*b"FAKE");
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -74,12 +79,14 @@ pub struct FakeMachine<'f> {
     pub is_overlapped: bool,
     /// Its controller has another namespace, with an area that is overlapped.
     pub has_refused_namespace: bool,
-    /// Its state: kept by an image, and what a wake gives back.
-    pub state: u64,
-    /// A section that its images have besides: whose, of which version, and its payload.
-    pub section: Option<(u32, u16, Vec<u8>)>,
-    /// Called when the state is written down.
-    pub on_capture: Option<&'f dyn Fn()>,
+    /// What it keeps.
+    pub format: RecordFormat,
+    /// Its domains, in the order of their wakes: one without a name.
+    pub domains: Vec<FakeDomain<'f>>,
+    /// The domains that it has released, by their names, with what has become of them.
+    pub released: RefCell<Vec<(String, Outcome<u64>)>>,
+    /// How often its time went on from a sleep's moment.
+    pub continued: Cell<usize>,
     /// What a key pressed at a wake is worth.
     pub has_key: bool,
     /// The snapshot's wake that ran before a reset, or that runs.
@@ -92,16 +99,12 @@ pub struct FakeMachine<'f> {
     pub obstacle: Cell<Option<Obstacle>>,
     /// The functions that its OS leaves in use.
     pub left_in_use: RefCell<LeftInUse>,
-    /// Why it does not know what its OS has free.
-    pub free_list: FreeListError,
     /// The load mark.
     pub load_mark: Cell<LoadMark>,
     /// Each value that it was given.
     pub load_marks: RefCell<Vec<LoadMark>>,
     /// What it said.
     pub said: RefCell<Vec<String>>,
-    /// What the OS was told.
-    pub told: RefCell<Option<String>>,
     /// Its harts.
     pub harts: FakeHarts,
     /// The controllers before its disk, and how each describes that.
@@ -112,6 +115,49 @@ pub struct FakeMachine<'f> {
     pub wrote: Rc<RefCell<BTreeSet<usize>>>,
     /// The media that each lists. The last one is the disk; the others have unknown formats.
     pub media: Vec<MediumId>,
+}
+
+/// A domain of a [`FakeMachine`].
+pub struct FakeDomain<'f> {
+    /// Its name.
+    pub name: String,
+    /// What tells it from others.
+    pub identity: MachineIdentity,
+    /// Its state: kept by an image, and what a wake gives back.
+    pub state: u64,
+    /// A section that its images have besides: whose, of which version, and its payload.
+    pub section: Option<(u32, u16, Vec<u8>)>,
+    /// Called when the state is written down.
+    pub on_capture: Option<&'f dyn Fn()>,
+    /// Why it does not know what its OS has free.
+    pub free_list: FreeListError,
+    /// The hart that sleeps does not answer.
+    pub is_late: bool,
+    /// What the OS was told.
+    pub told: RefCell<Option<String>>,
+}
+
+impl fmt::Debug for FakeDomain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeDomain").finish_non_exhaustive()
+    }
+}
+
+impl FakeDomain<'_> {
+    /// A domain of this name.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        FakeDomain {
+            name: name.to_string(),
+            identity: IDENTITY,
+            state: 0,
+            section: None,
+            on_capture: None,
+            free_list: FreeListError::NoPageTables,
+            is_late: false,
+            told: RefCell::new(None),
+        }
+    }
 }
 
 /// Where a controller of a [`FakeMachine`] is: its number.
@@ -181,20 +227,19 @@ impl<'f> FakeMachine<'f> {
             other_bytes: 0,
             is_overlapped: false,
             has_refused_namespace: false,
-            state: 0,
-            section: None,
-            on_capture: None,
+            format: RecordFormat::Image,
+            domains: vec![FakeDomain::new("")],
+            released: RefCell::default(),
+            continued: Cell::new(0),
             has_key: false,
             attempt: Cell::new(None),
             record: None,
             power_fails: false,
             obstacle: Cell::new(None),
             left_in_use: RefCell::default(),
-            free_list: FreeListError::NoPageTables,
             load_mark: Cell::new(LoadMark::Clear),
             load_marks: RefCell::default(),
             said: RefCell::new(Vec::new()),
-            told: RefCell::new(None),
             harts: FakeHarts::default(),
             controllers: vec![None],
             starts: Rc::default(),
@@ -203,16 +248,54 @@ impl<'f> FakeMachine<'f> {
         }
     }
 
+    /// Puts its only domain to sleep.
+    pub fn sleep(&self, memory: &mut OsMemory, vector: EntryPoint, work: &mut Work<'_>) -> Slept {
+        let mut domains = [Quiesced::new(&self.domains[0], memory, vector)];
+        sleep(self, &mut domains, vector, work)
+    }
+
+    /// Starts it with its only domain.
+    pub fn wake(&self, memory: &mut OsMemory, work: &mut Work<'_>) -> Woke<u64> {
+        wake(self, &mut [Stopped::new(&self.domains[0], memory)], work, 0)
+    }
+
     fn pass(&self, ticks: u64) {
         self.now.set(self.now.get() + ticks);
     }
 }
 
-impl Machine for FakeMachine<'_> {
-    type Domain = Self;
+impl<'f> Machine for FakeMachine<'f> {
+    type Domain = FakeDomain<'f>;
+    type State<'a> = ();
 
-    fn domain(&self) -> &Self {
-        self
+    fn format(&self) -> RecordFormat {
+        self.format
+    }
+
+    fn workers(&self) -> &dyn Workers {
+        &self.harts
+    }
+
+    fn capture(&self, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+        Ok(into.section::<[u8]>(MACHINE, 0, 1, &[])?)
+    }
+
+    fn check<'a>(&self, sections: &mut StateSections<'a>) -> Result<(), StateRefusal> {
+        // Old images have no such section.
+        _ = sections.take(MACHINE, 0);
+        Ok(())
+    }
+
+    fn restore(&self, (): ()) {}
+
+    fn continue_time(&self, _: &u64) {
+        self.continued.set(self.continued.get() + 1);
+    }
+
+    fn release(&self, domain: &FakeDomain<'f>, outcome: Outcome<u64>) {
+        assert!(self.continued.get() > 0, "time goes on first");
+        let released = (domain.name.clone(), outcome);
+        self.released.borrow_mut().push(released);
     }
 }
 
@@ -331,7 +414,7 @@ impl<'f> HasVault for FakeMachine<'f> {
     }
 
     fn new_salt(&self) -> [u8; 8] {
-        self.state.to_le_bytes()
+        self.domains[0].state.to_le_bytes()
     }
 }
 
@@ -363,7 +446,9 @@ impl Power for FakeMachine<'_> {
     }
 
     fn woke_from_ram(&self, wake: &RamWake) {
-        *self.told.borrow_mut() = Some(wake.source.to_string());
+        for domain in &self.domains {
+            *domain.told.borrow_mut() = Some(wake.source.to_string());
+        }
         self.say(&Event::WokenFromRam {
             by: wake.source,
             slept_ms: wake.slept_ms,
@@ -399,23 +484,26 @@ impl WarmReset for FakeMachine<'_> {
     }
 }
 
-impl Domain for FakeMachine<'_> {
+impl Domain for FakeDomain<'_> {
     type State<'a> = u64;
     type Resume = u64;
 
-    fn identity(&self) -> MachineIdentity {
-        IDENTITY
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    fn workers(&self) -> &dyn Workers {
-        &self.harts
+    fn identity(&self) -> MachineIdentity {
+        self.identity
     }
 
     fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, FreeListError> {
         Err(self.free_list)
     }
 
-    fn capture(&self, _: EntryPoint, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+    fn capture(&self, _: EntryPoint, _: Moment, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+        if self.is_late {
+            return Err(NotKept::LateHart(0));
+        }
         if let Some(on_capture) = self.on_capture {
             on_capture();
         }

@@ -46,20 +46,21 @@ mod text;
 mod vault_state;
 mod wake;
 mod warm_reset;
+mod woken;
 mod work;
 
 pub use bar::Bar;
-pub use chain::{Captured, Quiesced, Written};
+pub use chain::{Captured, Quiesced, Stopped, Written};
 pub use core_state::{Core, Moment};
 pub use device::{Device, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId};
 pub use domain_state::{DomainCell, DomainState, WrongDomainState};
 pub use error::{
     AreaError, ColdBoot, NoSleep, NoWake, NotArmed, NotKept, Obstacle, Refusal, StateRefusal,
 };
-pub use event::{CutWake, Event, ImageUse, RamWake, SleepReport, WakeReport};
+pub use event::{CutWake, Event, ImageUse, RamWake, Saves, SleepReport, WakeReport};
 pub use in_use::{FunctionInUse, LeftInUse};
 pub use machine::{
-    Checkpoint, Clock, Console, Devices, Domain, HasVault, Job, LentVault, Machine, Power,
+    Checkpoint, Clock, Console, Devices, Domain, HasVault, Job, LentVault, Machine, Outcome, Power,
     WarmReset,
 };
 pub use report::{Protection, Report, Startup};

@@ -6,10 +6,12 @@ use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, PageMap};
+use poorwill_store::{Failure, RecordFormat};
 
+use crate::core_state::Moment;
 use crate::cut::{CutCommitted, NoCut};
 use crate::device::{Device, MAX_DEVICES};
-use crate::error::{AreaError, NotKept, Obstacle, StateRefusal};
+use crate::error::{AreaError, ColdBoot, NotKept, Obstacle, StateRefusal};
 use crate::event::{Event, RamWake, WakeReport};
 use crate::in_use::LeftInUse;
 use crate::retain::{Sleeper, Source};
@@ -19,14 +21,56 @@ use crate::warm_reset::{BootAttempt, LoadMark};
 /// A machine that sleeps and wakes: the firmware on its hardware, or a fake. It has the parts in
 /// the supertraits once. Each OS has a domain.
 ///
-/// One hart calls the methods, while the OS's other harts are stopped. Times are ticks of the
-/// machine's counter, unless a unit is named.
+/// One hart calls the methods, while the harts of the domains that sleep or wake are stopped. Times
+/// are ticks of the machine's counter, unless a unit is named.
 pub trait Machine: Clock + Console + Devices + HasVault + Power + WarmReset {
-    /// The type of the OS's domain.
+    /// The type of an OS's domain.
     type Domain: Domain;
 
-    /// The domain that sleeps and wakes.
-    fn domain(&self) -> &Self::Domain;
+    /// Its own state from an image, checked but not restored.
+    type State<'a>;
+
+    /// What it keeps: an image of its only domain, or a set of its domains' images.
+    fn format(&self) -> RecordFormat;
+
+    /// The harts that can share the work: stopped ones of domains that do not run.
+    fn workers(&self) -> &dyn Workers;
+
+    /// Captures the state that no domain has.
+    ///
+    /// # Errors
+    ///
+    /// [`NotKept`].
+    fn capture(&self, into: &mut StateWriter<'_>) -> Result<(), NotKept>;
+
+    /// Takes its own sections out of an image's state and checks them. Restores nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StateRefusal`].
+    fn check<'a>(&self, sections: &mut StateSections<'a>) -> Result<Self::State<'a>, StateRefusal>;
+
+    /// Restores its own state.
+    fn restore(&self, state: Self::State<'_>);
+
+    /// Lets the counter go on from the moment of the sleep, once for each wake, and before any
+    /// domain runs. [`Clock::ticks`] of this wake is not affected.
+    fn continue_time(&self, resume: &<Self::Domain as Domain>::Resume);
+
+    /// Lets a domain of a set go on, while later ones still sleep: nothing may reach its memory
+    /// from here on, and no hart of it works for others.
+    fn release(&self, domain: &Self::Domain, outcome: Outcome<<Self::Domain as Domain>::Resume>);
+}
+
+/// What becomes of a domain at the wake of its set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<R> {
+    /// It wakes: its waking hart must restore its own state.
+    Wakes(R),
+    /// It has no image, or one that is refused: its next stage must be started.
+    Cold(ColdBoot),
+    /// Its memory is partially restored, so it does not run until the next power-on.
+    Ended(Failure),
 }
 
 /// The machine's clocks.
@@ -122,6 +166,13 @@ pub trait LentVault {
     fn state(&mut self) -> VaultState<'_>;
 }
 
+/// A vault that may not be used counts as absent.
+impl<V: LentVault> LentVault for Option<V> {
+    fn state(&mut self) -> VaultState<'_> {
+        self.as_mut().map_or(VaultState::Absent, LentVault::state)
+    }
+}
+
 /// The power, and the state in which a machine retains.
 pub trait Power {
     /// Returns whether the machine can switch its power off.
@@ -154,7 +205,8 @@ pub trait Power {
     /// [`NoCut`]: nothing has changed.
     fn cut(&self, vector: EntryPoint, began: u64) -> Result<CutCommitted, NoCut>;
 
-    /// Returns whether the machine can only retain: all its disks are its domains'.
+    /// Returns whether the machine can only retain: all its disks are its domains', and no image of
+    /// it is made or woken.
     fn only_retains(&self) -> bool {
         false
     }
@@ -202,11 +254,11 @@ pub trait Domain {
     /// The waking hart's own state, which that hart restores after memory and devices.
     type Resume;
 
+    /// Its name; empty on a machine without domains.
+    fn name(&self) -> &str;
+
     /// The identity that an image must match.
     fn identity(&self) -> MachineIdentity;
-
-    /// The harts that can share the work.
-    fn workers(&self) -> &dyn Workers;
 
     /// Adds the OS's free pages to `free`, which is empty.
     ///
@@ -215,12 +267,18 @@ pub trait Domain {
     /// [`FreeListError`]: `free` is empty.
     fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError>;
 
-    /// Captures the state of the calling hart and of the devices, for a wake at `vector`.
+    /// Captures the state of its sleeping hart and of its devices at this moment, for a wake at
+    /// `vector`.
     ///
     /// # Errors
     ///
     /// [`NotKept`].
-    fn capture(&self, vector: EntryPoint, into: &mut StateWriter<'_>) -> Result<(), NotKept>;
+    fn capture(
+        &self,
+        vector: EntryPoint,
+        at: Moment,
+        into: &mut StateWriter<'_>,
+    ) -> Result<(), NotKept>;
 
     /// Takes the domain's sections out of an image's state and checks them. Restores nothing.
     ///
@@ -237,8 +295,12 @@ pub trait Domain {
 /// The [`Resume`](Domain::Resume) of a machine's domain.
 pub(crate) type Resume<M> = <<M as Machine>::Domain as Domain>::Resume;
 
-/// The [`State`](Domain::State) of a machine's domain.
-pub(crate) type State<'a, M> = <<M as Machine>::Domain as Domain>::State<'a>;
+/// The [`State`](Domain::State) of a machine's domain, and the machine's in the first image of a
+/// sleep.
+pub(crate) type State<'a, M> = (
+    <<M as Machine>::Domain as Domain>::State<'a>,
+    Option<<M as Machine>::State<'a>>,
+);
 
 /// The points at which a staged sleep checks for wake events. Long steps lie between them: the
 /// start of a device, and the save.

@@ -1,18 +1,21 @@
 //! Saves the machine to its sleep area (the thesis's chapter 3.2).
 
-use poorwill_image::{PowerFails, Salt, SaveError, Saved, Seal, SealedMemory, Workspace};
+use poorwill_image::{ImageKind, PowerFails, Salt, SaveError, Seal, SealedMemory, Workspace};
 use poorwill_medium::nvme::Stop;
+use poorwill_memory::checksum::name_hash;
 use poorwill_memory::linux::FreeListError;
-use poorwill_memory::{FreeContents, OsMemory, PageMap};
+use poorwill_memory::{FreeContents, Page, PageMap};
 use poorwill_store::{
-    CommitError, Committed, Configuration, PartitionFingerprint, Purpose, StoreError,
+    CommitError, Committed, Configuration, OpenSlot, PartitionFingerprint, Purpose, RecordFormat,
+    StoreError,
 };
 
-use crate::area::{AnyArea, OpenArea, Partitions, with_area};
-use crate::chain::{Plan, Quiesced};
+use crate::area::{AnyArea, Disk, OpenArea, Partitions, with_area};
+use crate::chain::{Plan, Quiesced, Written};
 use crate::choice::{Choice, choose};
+use crate::core_state::Moment;
 use crate::error::{NoSleep, NotArmed, Obstacle};
-use crate::event::{Event, SleepReport};
+use crate::event::{Event, Saves, SleepReport};
 use crate::in_use::LeftInUse;
 use crate::machine::{Checkpoint, Domain, Job, Machine};
 use crate::retain::Source;
@@ -55,7 +58,7 @@ impl NotSaved {
         machine: &M,
         left_sealed: impl FnOnce() -> Option<SealedMemory>,
     ) -> Self {
-        match (self, machine.domain().workers().go_on()) {
+        match (self, machine.workers().go_on()) {
             (NotSaved::InDoubt(_) | NotSaved::PowerFails(_), _) | (_, Ok(())) => self,
             (_, Err(PowerFails)) => NotSaved::PowerFails(left_sealed()),
         }
@@ -74,14 +77,15 @@ impl From<NotArmed> for NotSaved {
     }
 }
 
-/// Saves the machine. The result is the proof that the power-off requires.
+/// Saves the machine: all domains that sleep, in the order of their wakes. The result is the proof
+/// that the power-off requires.
 pub(crate) fn persist<M: Machine>(
     machine: &M,
-    quiesced: &mut Quiesced<'_>,
+    domains: &mut [Quiesced<'_, M::Domain>],
     order: Order,
     work: &mut Work<'_>,
 ) -> Result<Committed, NotSaved> {
-    let saved = save_machine(machine, quiesced, order, work);
+    let saved = save_machine(machine, domains, order, work);
     let saved = saved.map_err(|error| error.power_fails(machine, || None));
     if let Err(NotSaved::InDoubt(error)) = saved {
         machine.say(&Event::InDoubt(error));
@@ -91,7 +95,7 @@ pub(crate) fn persist<M: Machine>(
 
 fn save_machine<M: Machine>(
     machine: &M,
-    quiesced: &mut Quiesced<'_>,
+    domains: &mut [Quiesced<'_, M::Domain>],
     order: Order,
     work: &mut Work<'_>,
 ) -> Result<Committed, NotSaved> {
@@ -113,7 +117,7 @@ fn save_machine<M: Machine>(
         Err(_) => Stop::Handover,
     };
     let saves = |area: &mut AnyArea<'_, '_>| persist.is_to_save(area);
-    let on = |open: OpenArea<'_, '_, '_>| persist.on(open, quiesced);
+    let on = |open: OpenArea<'_, '_, '_>| persist.on(open, domains);
     let image = match with_area(machine, work, saves, on, stop) {
         Ok(saved) => saved?,
         Err(error) if error.is_absence() => return Err(NotArmed::Area(error).into()),
@@ -121,22 +125,31 @@ fn save_machine<M: Machine>(
     };
     machine.say(&Event::Slept(SleepReport {
         saved: &image.saved,
+        kind: image.kind,
         ms: machine.milliseconds_since(began),
         save_ms: image.save_ms,
-        free_pages: image.free_pages,
         sealed: sealing.key().is_some(),
     }));
     Ok(image.committed)
 }
 
-/// The facts of a committed image.
+/// The facts of a committed image, or of a set.
 #[derive(Debug)]
 struct Image {
     committed: Committed,
-    saved: Saved,
-    free_pages: u64,
+    kind: ImageKind,
+    saved: Saves,
     /// Duration of save and commit, in ms.
     save_ms: u64,
+}
+
+/// The slot of a sleep, with what its images have in common.
+struct ImageOfSleep<'s, 'b, 'a, 'd> {
+    slot: OpenSlot<'b, 'a, Disk<'d>>,
+    kind: ImageKind,
+    at: Moment,
+    fingerprints: &'s [PartitionFingerprint],
+    saves: &'s mut Saves,
 }
 
 /// A sleep before its commit.
@@ -153,7 +166,7 @@ impl<M: Machine> Persist<'_, M> {
     fn on(
         &self,
         open: OpenArea<'_, '_, '_>,
-        quiesced: &mut Quiesced<'_>,
+        domains: &mut [Quiesced<'_, M::Domain>],
     ) -> Result<Image, NotSaved> {
         let (purpose, accepts_unguarded) = self.purpose(open.area)?;
         if let Some(obstacle) = self.machine.obstacle() {
@@ -174,23 +187,17 @@ impl<M: Machine> Persist<'_, M> {
             }
         };
         self.look(Checkpoint::BeforeSaving)?;
-        let no_room = NotArmed::Workspace;
-        let memory = quiesced.memory();
-        let mut workspace = Workspace::new(open.workspace, memory.pages()).map_err(no_room)?;
-        let free_pages = leave_out_free(self.machine, memory, &mut workspace)?;
         let saving_began = self.machine.ticks();
-        let result = self.save(open.area, quiesced, &mut workspace, purpose, fingerprints);
+        let result = self.save(open.area, domains, open.workspace, purpose, fingerprints);
         self.machine.end_show();
-        let left_sealed = || workspace.take_left_sealed();
-        let (committed, saved) =
-            result.map_err(|error| error.power_fails(self.machine, left_sealed))?;
+        let (committed, saved) = result?;
         if let Err(error) = committed.older() {
             self.machine.say(&Event::NotDiscarded(error));
         }
         Ok(Image {
             committed,
+            kind: purpose.kind(),
             saved,
-            free_pages,
             save_ms: self.machine.milliseconds_since(saving_began),
         })
     }
@@ -216,9 +223,14 @@ impl<M: Machine> Persist<'_, M> {
         Ok(())
     }
 
-    /// Returns whether the machine must be saved now, without retaining first.
+    /// Returns whether the machine must be saved now, without retaining first, with fingerprints of
+    /// the partitions beside the area.
     fn is_to_save(&self, area: &mut AnyArea<'_, '_>) -> bool {
-        let is_wanted = |configuration| wanted(&configuration).is_ok();
+        // Machine mode's disk has no partitions of an OS, and domains guard theirs.
+        if self.machine.format() == RecordFormat::Set {
+            return false;
+        }
+        let is_wanted = |configuration| wanted(&configuration, RecordFormat::Image).is_ok();
         self.order == Order::Staged || is_wanted(area.configuration().unwrap_or_default())
     }
 
@@ -227,13 +239,13 @@ impl<M: Machine> Persist<'_, M> {
     /// the machine is saved, and no data is lost.
     fn purpose(&self, area: &mut AnyArea<'_, '_>) -> Result<(Purpose, bool), NotSaved> {
         if self.order == Order::Staged {
-            return Ok((Purpose::Once, false));
+            return Ok((self.once(), false));
         }
         let configuration = area.configuration().unwrap_or_else(|error| {
             self.machine.say(&Event::Configuration(error));
             Configuration::default()
         });
-        let purpose = wanted(&configuration)?;
+        let purpose = wanted(&configuration, self.machine.format())?;
         if let Purpose::Snapshot(_) = purpose {
             // Later sleeps are not snapshots.
             area.configure(&Configuration {
@@ -245,37 +257,103 @@ impl<M: Machine> Persist<'_, M> {
         Ok((purpose, configuration.accepts_unguarded))
     }
 
-    /// Saves the machine and commits the image.
+    /// The purpose of an image, or of a set, that wakes once.
+    fn once(&self) -> Purpose {
+        once(self.machine.format())
+    }
+
+    /// Saves the domains one after the other, and commits their images at once.
     fn save(
         &self,
         area: &mut AnyArea<'_, '_>,
-        quiesced: &mut Quiesced<'_>,
-        workspace: &mut Workspace<'_>,
+        domains: &mut [Quiesced<'_, M::Domain>],
+        pages: &mut [Page],
         purpose: Purpose,
         fingerprints: &[PartitionFingerprint],
-    ) -> Result<(Committed, Saved), NotSaved> {
-        let machine = self.machine;
-        let workers = machine.domain().workers();
-        let mut slot = area.begin(purpose)?;
-        let plan = Plan {
-            generation: slot.generation(),
+    ) -> Result<(Committed, Saves), NotSaved> {
+        let mut saves = Saves::default();
+        let mut image = ImageOfSleep {
+            slot: area.begin(purpose)?,
             kind: purpose.kind(),
+            at: Moment {
+                ticks: self.machine.ticks(),
+                now_ns: self.machine.now_ns(),
+            },
+            fingerprints,
+            saves: &mut saves,
+        };
+        let (last, earlier) = domains.split_last_mut().expect("a machine has a domain");
+        for domain in earlier {
+            let mut workspace = self.workspace(domain, pages, &mut image)?;
+            self.write(domain, &mut workspace, &mut image)?;
+        }
+        let mut workspace = self.workspace(last, pages, &mut image)?;
+        let committed = self.save_last(last, &mut workspace, image);
+        let left_sealed = || workspace.take_left_sealed();
+        let committed = committed.map_err(|error| error.power_fails(self.machine, left_sealed))?;
+        Ok((committed, saves))
+    }
+
+    /// The workspace for a domain's image, with the pages that its OS has free.
+    fn workspace<'w>(
+        &self,
+        domain: &Quiesced<'_, M::Domain>,
+        pages: &'w mut [Page],
+        image: &mut ImageOfSleep<'_, '_, '_, '_>,
+    ) -> Result<Workspace<'w>, NotSaved> {
+        let no_room = NotArmed::Workspace;
+        let mut workspace = Workspace::new(pages, domain.memory().pages()).map_err(no_room)?;
+        image.saves.free_pages += leave_out_free(self.machine, domain, &mut workspace)?;
+        Ok(workspace)
+    }
+
+    /// Writes a domain's image, and adds it to a set.
+    fn write<'q>(
+        &self,
+        domain: &'q mut Quiesced<'_, M::Domain>,
+        workspace: &mut Workspace<'_>,
+        image: &mut ImageOfSleep<'_, '_, '_, '_>,
+    ) -> Result<Written<'q, '_>, NotSaved> {
+        let machine = self.machine;
+        let name = domain.domain().name();
+        let plan = Plan {
+            generation: image.slot.generation(),
+            kind: image.kind,
+            at: image.at,
+            is_first: image.saves.is_empty(),
             seal: self.sealing.key().map(|key| Seal {
                 key,
                 salt: Salt(machine.new_salt()),
             }),
-            fingerprints,
+            fingerprints: image.fingerprints,
         };
-        let captured = quiesced.capture(machine, workspace, plan)?;
+        let captured = domain.capture(machine, workspace, plan)?;
         let mut show = |progress| machine.show(Job::Sleeping, progress);
-        let written = captured.write(&mut slot.medium()?, workspace, workers, &mut show)?;
+        let mut medium = image.slot.medium()?;
+        let written = captured.write(&mut medium, workspace, machine.workers(), &mut show)?;
+        image.saves.add(written.saved());
+        if machine.format() == RecordFormat::Set {
+            image.slot.add(name_hash(name), written.saved())?;
+        }
+        Ok(written)
+    }
+
+    /// Writes the last image, and commits them all.
+    fn save_last(
+        &self,
+        domain: &mut Quiesced<'_, M::Domain>,
+        workspace: &mut Workspace<'_>,
+        mut image: ImageOfSleep<'_, '_, '_, '_>,
+    ) -> Result<Committed, NotSaved> {
+        let machine = self.machine;
+        let written = self.write(domain, workspace, &mut image)?;
         if let Err(abandoned) = self.look(Checkpoint::BeforeCommit) {
-            written.abandon(workspace, workers);
+            written.abandon(workspace, machine.workers());
             return Err(abandoned);
         }
         let took_ms = u32::try_from(machine.milliseconds_since(self.began)).unwrap_or(u32::MAX);
         written
-            .commit(machine, slot, workspace, took_ms)
+            .commit(machine, image.slot, workspace, took_ms)
             .map_err(|error| match error {
                 CommitError::NotCommitted(error) => NotSaved::Failed(NoSleep::Commit(error)),
                 CommitError::InDoubt(error) => NotSaved::InDoubt(error),
@@ -284,7 +362,7 @@ impl<M: Machine> Persist<'_, M> {
 
     /// Checks for a wake event that ends the sleep.
     fn look(&self, at: Checkpoint) -> Result<(), NotSaved> {
-        self.machine.domain().workers().go_on()?;
+        self.machine.workers().go_on()?;
         match self.order {
             Order::AsConfigured => Ok(()),
             Order::Staged => {
@@ -305,11 +383,21 @@ pub(crate) fn name_left_in_use<M: Machine>(machine: &M, left: &LeftInUse) {
 }
 
 /// The purpose of the save by a configuration. An error if the machine must retain first.
-fn wanted(configuration: &Configuration) -> Result<Purpose, NotSaved> {
+fn wanted(configuration: &Configuration, format: RecordFormat) -> Result<Purpose, NotSaved> {
     match choose(configuration, false) {
-        Choice::Save(purpose) => Ok(purpose),
+        Choice::Save(Purpose::Snapshot(_)) if format == RecordFormat::Set => {
+            Err(NotArmed::Snapshot.into())
+        }
+        Choice::Save(purpose @ Purpose::Snapshot(_)) => Ok(purpose),
+        Choice::Save(Purpose::Once | Purpose::Set) | Choice::Cut => Ok(once(format)),
         Choice::Rest(stage_after_ms) => Err(NotSaved::Rests(stage_after_ms)),
-        Choice::Cut => Ok(Purpose::Once),
+    }
+}
+
+fn once(format: RecordFormat) -> Purpose {
+    match format {
+        RecordFormat::Image => Purpose::Once,
+        RecordFormat::Set => Purpose::Set,
     }
 }
 
@@ -319,11 +407,12 @@ fn wanted(configuration: &Configuration) -> Result<Purpose, NotSaved> {
 #[inline(never)]
 fn leave_out_free<M: Machine>(
     machine: &M,
-    memory: &OsMemory,
+    domain: &Quiesced<'_, M::Domain>,
     workspace: &mut Workspace<'_>,
 ) -> Result<u64, NotSaved> {
+    let memory = domain.memory();
     let mut obstacle = None;
-    let find = |map: &mut PageMap<'_>| match machine.domain().free_pages(memory, map) {
+    let find = |map: &mut PageMap<'_>| match domain.domain().free_pages(memory, map) {
         Ok(free) => (free.contents, free.pages),
         Err(doubt) => {
             match doubt {
@@ -333,7 +422,7 @@ fn leave_out_free<M: Machine>(
             (FreeContents::Zeros, 0)
         }
     };
-    let left_out = workspace.leave_out(memory, machine.domain().workers(), find);
+    let left_out = workspace.leave_out(memory, machine.workers(), find);
     match (obstacle, left_out) {
         (Some(obstacle), _) => Err(NoSleep::Obstacle(obstacle).into()),
         (None, Err(SaveError::Workspace(no_room))) => Err(NotArmed::Workspace(no_room).into()),

@@ -40,18 +40,30 @@ pub enum Slept {
 /// Puts the machine to sleep in the mode of its sleep area's configuration. If a cut is refused,
 /// the machine is saved. If a save is impossible, the machine retains. Memory and disk have the
 /// OS's state, unless the image is committed or may be.
-pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Work<'_>) -> Slept {
+///
+/// `domains` are those that sleep, in the order of their wakes. `vector` is where the OS that asks
+/// for the sleep continues.
+///
+/// # Panics
+///
+/// If there is no domain.
+pub fn sleep<M: Machine>(
+    machine: &M,
+    domains: &mut [Quiesced<'_, M::Domain>],
+    vector: EntryPoint,
+    work: &mut Work<'_>,
+) -> Slept {
     let mut order = Order::AsConfigured;
     let began = machine.ticks();
     if machine.only_retains() {
         rest(machine, None);
         return Slept::Awake;
     }
-    if let Some(slept) = cut_if_chosen(machine, quiesced.vector(), began, work) {
+    if let Some(slept) = cut_if_chosen(machine, vector, began, work) {
         return slept;
     }
     loop {
-        let stage_after_ms = match persist(machine, &mut quiesced, order, work) {
+        let stage_after_ms = match persist(machine, domains, order, work) {
             Ok(committed) => return Slept::Asleep(committed),
             Err(NotSaved::InDoubt(error)) => return Slept::InDoubt(error),
             Err(NotSaved::Rests(stage_after_ms)) => stage_after_ms,

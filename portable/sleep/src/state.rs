@@ -2,8 +2,9 @@ use poorwill_image::{ImageKind, Opened, StateError, StateSections, StateWriter};
 use poorwill_memory::EntryPoint;
 use poorwill_store::{DiskChanged, PartitionDigest, PartitionFingerprint, unchanged};
 
-use crate::area::{Fingerprints, Partitions};
-use crate::error::{NotKept, StateRefusal};
+use crate::area::Partitions;
+use crate::chain::Plan;
+use crate::error::{AreaError, NotKept, StateRefusal};
 use crate::event::Event;
 use crate::machine::{Domain, Machine, State};
 
@@ -26,7 +27,8 @@ pub const PARTITIONS_SECTIONS: [(u32, u16); 3] = [
     (PARTITIONS, WITHOUT_CONTENTS),
 ];
 
-/// Captures the machine's state, and the fingerprints of the partitions that its OS knows.
+/// Captures a domain's state, the machine's for the first image of a sleep, and the fingerprints of
+/// the partitions that the OS knows.
 ///
 /// # Errors
 ///
@@ -35,20 +37,24 @@ pub const PARTITIONS_SECTIONS: [(u32, u16); 3] = [
 #[inline(never)]
 pub(crate) fn capture<M: Machine>(
     machine: &M,
+    domain: &M::Domain,
     vector: EntryPoint,
-    fingerprints: &[PartitionFingerprint],
+    plan: &Plan<'_, '_>,
     into: &mut StateWriter<'_>,
 ) -> Result<(), NotKept> {
-    machine.domain().capture(vector, into)?;
-    if !fingerprints.is_empty() {
-        into.section(PARTITIONS, 0, VERSION, fingerprints)?;
+    domain.capture(vector, plan.at, into)?;
+    if plan.is_first {
+        machine.capture(into)?;
+    }
+    if !plan.fingerprints.is_empty() {
+        into.section(PARTITIONS, 0, VERSION, plan.fingerprints)?;
     }
     Ok(())
 }
 
-/// Reads all of an image's state, and checks it; restores nothing. The partitions must not have
-/// changed; `fingerprints` are the current ones. Reports each partition that cannot be guarded, and
-/// refuses a snapshot without a consent to it.
+/// Reads all of an image's state, and checks it; restores nothing. The first image of a sleep has
+/// the machine's state. The partitions must not have changed; `fingerprints` are the current ones.
+/// Reports each partition that cannot be guarded, and refuses a snapshot without a consent to it.
 ///
 /// # Errors
 ///
@@ -57,12 +63,19 @@ pub(crate) fn capture<M: Machine>(
 #[inline(never)]
 pub(crate) fn read<'a, M: Machine>(
     machine: &M,
+    domain: &M::Domain,
     image: &Opened<'a>,
-    fingerprints: Fingerprints<'_>,
+    is_first: bool,
+    fingerprints: Result<&Partitions, AreaError>,
 ) -> Result<State<'a, M>, StateRefusal> {
     let mut sections = image.state()?;
     let then = Guarded::take(&mut sections)?;
-    let state = machine.domain().check(&mut sections)?;
+    let state = domain.check(&mut sections)?;
+    let of_machine = match is_first {
+        true => Some(machine.check(&mut sections)?),
+        false => None,
+    };
+    let state = (state, of_machine);
     if let Some(section) = sections.left().first() {
         return Err(StateRefusal::Unknown {
             owner: section.owner,

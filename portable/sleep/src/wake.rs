@@ -1,27 +1,32 @@
 //! Wakes a machine at power-on (the thesis's chapter 3.3).
 
-use poorwill_image::{Here, ImageKind, clear};
+use arrayvec::ArrayVec;
+use poorwill_image::{ImageKind, clear};
 use poorwill_medium::nvme::Stop;
-use poorwill_memory::{OsMemory, PAGE_BYTES};
-use poorwill_store::{Admitted, DiscardReason, Failure, StoreError};
+use poorwill_memory::{OsMemory, Page};
+use poorwill_store::{
+    Admitted, CommittedImage, DiscardReason, Failure, MAX_PARTS, RecordFormat, StoreError,
+};
 
 use crate::area::{AnyArea, OpenArea, for_each_area, with_area};
-use crate::error::{AreaError, ColdBoot};
+use crate::chain::Stopped;
+use crate::error::{AreaError, ColdBoot, NoWake, Refusal};
 use crate::event::{Event, ImageUse, WakeReport};
-use crate::machine::{Domain, Job, Machine, Resume, State};
-use crate::restore::{Restored, restore};
+use crate::machine::{Domain, Machine, Outcome, Resume};
+use crate::restore::{NotRestored, Restoring, Source};
 use crate::sealing::{Sealing, disarm};
 use crate::snapshot::{self, Ready};
-use crate::state;
 use crate::warm_reset::LoadMark;
+use crate::woken::Woken;
 use crate::work::Work;
 
 /// The result of a power-on.
 #[derive(Debug)]
 pub enum Woke<R> {
-    /// Memory and devices are restored. The waking hart must restore its own state.
-    Awake(R),
-    /// There is no image, or it is refused: the next stage must be started.
+    /// Memory and devices are restored. All domains but the last one go on already. Of that one the
+    /// waking hart must restore its own state; in a set it may start cold, or end.
+    Awake(Outcome<R>),
+    /// There is no image, or it is refused: the next stages must be started.
     Cold(ColdBoot),
     /// OS memory is partially restored: the machine must be reset, and then boots cold.
     Reset(Failure),
@@ -30,28 +35,38 @@ pub enum Woke<R> {
     Cleared,
 }
 
-/// Wakes the machine if it sleeps. `began` is the time of the power-on in ticks. After a cold boot,
-/// no older image may wake.
+/// Wakes the machine if it sleeps. `domains` are all of its domains, in the order of their wakes.
+/// `began` is the time of the power-on in ticks. After a cold boot, no older image may wake.
+///
+/// # Panics
+///
+/// If there is no domain.
 pub fn wake<M: Machine>(
     machine: &M,
-    memory: &mut OsMemory,
+    domains: &mut [Stopped<'_, M::Domain>],
     work: &mut Work<'_>,
     began: u64,
 ) -> Woke<Resume<M>> {
-    if clear_after_load(machine, memory).is_err() {
+    if machine.only_retains() {
+        return Woke::Cold(ColdBoot::Domains);
+    }
+    let clears = domains.iter_mut().map(|stopped| &mut *stopped.memory);
+    if clear_after_load(machine, clears).is_err() {
         return Woke::Cleared;
     }
     let sealing = Sealing::at_wake(machine);
-    let attempt = |open: OpenArea<'_, '_, '_>| attempt(machine, open, memory, &sealing);
-    let may_wake = |area: &mut AnyArea<'_, '_>| area.newest().is_ok();
+    let mut woken = Woken::new(domains.len(), began);
+    let attempt =
+        |open: OpenArea<'_, '_, '_>| attempt(machine, open, &mut *domains, &sealing, &mut woken);
+    let may_wake = |area: &mut AnyArea<'_, '_>| {
+        machine.format() == RecordFormat::Image && area.newest().is_ok()
+    };
     match with_area(machine, work, may_wake, attempt, |_| Stop::Handover) {
-        Ok(Attempt::Woken(resume, wake)) => {
-            machine.say(&Event::Woken {
-                wake: &wake,
-                ms: machine.milliseconds_since(began),
-                sealed: sealing.key().is_some(),
-            });
-            Woke::Awake(resume)
+        Ok(Attempt::Woken) => {
+            let names = domains.iter().map(|stopped| stopped.domain.name());
+            let names: ArrayVec<&str, MAX_PARTS> = names.collect();
+            woken.say(machine, &names, sealing.key().is_some());
+            Woke::Awake(woken.last)
         }
         Ok(Attempt::Cold(reason)) => Woke::Cold(reason),
         Ok(Attempt::Partial(image, failure)) => {
@@ -78,7 +93,7 @@ pub fn discard_images<M: Machine>(
     memory: &mut OsMemory,
     work: &mut Work<'_>,
 ) -> Result<(), Cleared> {
-    clear_after_load(machine, memory)?;
+    clear_after_load(machine, [memory])?;
     disarm(machine);
     for_each_area(machine, work, &mut |area| {
         let had_image = area
@@ -93,11 +108,16 @@ pub fn discard_images<M: Machine>(
 }
 
 /// Clears OS memory if the power was lost while a sealed image was loaded.
-fn clear_after_load<M: Machine>(machine: &M, memory: &mut OsMemory) -> Result<(), Cleared> {
+fn clear_after_load<'m, M: Machine>(
+    machine: &M,
+    memories: impl IntoIterator<Item = &'m mut OsMemory>,
+) -> Result<(), Cleared> {
     if machine.last_load_mark() == LoadMark::Clear {
         return Ok(());
     }
-    clear(memory, machine.domain().workers());
+    for memory in memories {
+        clear(memory, machine.workers());
+    }
     machine.set_load_mark(LoadMark::Clear);
     machine.say(&Event::Cleared);
     Err(Cleared)
@@ -140,8 +160,8 @@ fn record_failure<M: Machine>(machine: &M, work: &mut Work<'_>, image: Admitted,
 
 /// The result of a wake from the sleep area.
 #[derive(Debug)]
-enum Attempt<R> {
-    Woken(R, WakeReport),
+enum Attempt {
+    Woken,
     Cold(ColdBoot),
     Partial(Admitted, Failure),
 }
@@ -149,11 +169,12 @@ enum Attempt<R> {
 fn attempt<M: Machine>(
     machine: &M,
     open: OpenArea<'_, '_, '_>,
-    memory: &mut OsMemory,
+    domains: &mut [Stopped<'_, M::Domain>],
     sealing: &Sealing,
-) -> Attempt<Resume<M>> {
+    woken: &mut Woken<Resume<M>>,
+) -> Attempt {
     match snapshot::ready(machine, open.area) {
-        Ok(snapshot) => load(machine, open, snapshot, memory, sealing),
+        Ok(snapshot) => load(machine, open, snapshot, domains, sealing, woken),
         Err(reason) => {
             let discarded = open.area.discard_all(DiscardReason::ColdBoot);
             say_kept(machine, discarded.err());
@@ -162,70 +183,127 @@ fn attempt<M: Machine>(
     }
 }
 
-fn here<'s, M: Machine>(machine: &M, memory: &OsMemory, sealing: &'s Sealing) -> Here<'s> {
-    Here {
-        identity: machine.domain().identity(),
-        os_pages: memory.pages(),
-        trust: sealing.trust(),
-        is_clear: machine.memory_is_clear(),
-    }
-}
-
-/// Loads the image, which is a `snapshot` or not.
+/// Loads the image, which is a `snapshot` or not, or the set.
 fn load<M: Machine>(
     machine: &M,
     open: OpenArea<'_, '_, '_>,
     snapshot: Option<Ready>,
-    memory: &mut OsMemory,
+    domains: &mut [Stopped<'_, M::Domain>],
     sealing: &Sealing,
-) -> Attempt<Resume<M>> {
-    let here = here(machine, memory, sealing);
-    let mut began = machine.ticks();
-    let restored = restore(
-        open.area,
-        memory,
-        open.workspace,
-        &here,
+    woken: &mut Woken<Resume<M>>,
+) -> Attempt {
+    let OpenArea {
+        area,
+        workspace,
+        fingerprints,
+    } = open;
+    let image = match committed(area) {
+        Ok(image) => image,
+        Err(reason) => return cold(machine, area, reason),
+    };
+    let mut restoring = Restoring {
         machine,
-        |image| {
-            began = machine.ticks();
-            state::read(machine, image, open.fingerprints)
-        },
-        &mut |progress| machine.show(Job::Waking, progress),
-    );
-    machine.end_show();
-    match restored {
-        Restored::Whole {
-            state,
-            image,
-            loaded,
-        } => {
-            let wake = WakeReport {
-                image: snapshot.map_or(ImageUse::Once, Ready::image_use),
-                generation: image.header().generation,
-                loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
-                load_ms: machine.milliseconds_since(began),
-            };
-            woken(machine, snapshot, state, wake)
+        sealing,
+        image,
+        image_use: snapshot.map_or(ImageUse::Once, Ready::image_use),
+        fingerprints: fingerprints.map(|partitions| &*partitions),
+        admitted: None,
+    };
+    let Some((first, source)) = Source::first(area, &image, domains) else {
+        return cold(machine, area, Refusal::NoDomain.into());
+    };
+    let restored = restoring.restore(area, source, &mut domains[first], workspace);
+    let (resume, wake) = match (restored, restoring.admitted.take()) {
+        (Ok(restored), admitted) => {
+            restoring.admitted = admitted;
+            restored
         }
-        Restored::Cold(reason, complaint) => {
-            say_kept(machine, complaint);
-            Attempt::Cold(reason.into())
+        (Err(NotRestored::Partial(failure)), Some(admitted)) => {
+            return Attempt::Partial(admitted, failure);
         }
-        Restored::Partial(image, failure) => Attempt::Partial(image, failure),
-    }
-}
-
-fn woken<M: Machine>(
-    machine: &M,
-    snapshot: Option<Ready>,
-    state: State<'_, M>,
-    wake: WakeReport,
-) -> Attempt<Resume<M>> {
-    let resume = machine.domain().restore(state, &wake);
+        (Err(NotRestored::Refused(refusal)), _) => return cold(machine, area, refusal.into()),
+        (Err(NotRestored::Partial(_)), None) => unreachable!("a load follows the admission"),
+    };
     // The trial begins only now: a refused image is not on trial.
     if let Some(ready) = snapshot {
         ready.begin(machine, wake.generation);
     }
-    Attempt::Woken(resume, wake)
+    machine.continue_time(&resume);
+    woken.add(
+        machine,
+        (first, domains[first].domain),
+        Outcome::Wakes((resume, wake)),
+    );
+    for index in (0..domains.len()).filter(|index| *index != first) {
+        let outcome = restore_next(&mut restoring, area, &mut domains[index], workspace);
+        woken.add(machine, (index, domains[index].domain), outcome);
+    }
+    Attempt::Woken
+}
+
+/// Restores a domain of a set after the first one. Its failure does not concern the others.
+#[inline(never)]
+fn restore_next<M: Machine>(
+    restoring: &mut Restoring<'_, M>,
+    area: &mut AnyArea<'_, '_>,
+    stopped: &mut Stopped<'_, M::Domain>,
+    pages: &mut [Page],
+) -> Outcome<(Resume<M>, WakeReport)> {
+    let Some(source) = Source::of(area, &restoring.image, stopped.domain) else {
+        return Outcome::Cold(ColdBoot::NoPart);
+    };
+    match restoring.restore(area, source, stopped, pages) {
+        Ok(restored) => Outcome::Wakes(restored),
+        Err(NotRestored::Refused(refusal)) => Outcome::Cold(NoWake::from(refusal).into()),
+        Err(NotRestored::Partial(failure)) => {
+            if let (Source::Part(index, _), Some(set)) = (source, &restoring.admitted)
+                && let Err(error) = area.record_part_failure(set, index, failure)
+            {
+                let error = AreaError::Store(error);
+                restoring.machine.say(&Event::FailureNotKept(error));
+            }
+            Outcome::Ended(failure)
+        }
+    }
+}
+
+/// The image or the set that may wake.
+fn committed(area: &mut AnyArea<'_, '_>) -> Result<CommittedImage, NoWake> {
+    if let Some((_, failure)) = area.unreported_failure() {
+        return Err(NoWake::LastWakeFailed(failure));
+    }
+    let image = area.newest()?;
+    check_tries(area, &image)?;
+    Ok(image)
+}
+
+/// Checks that a snapshot has tries left.
+fn check_tries(area: &mut AnyArea<'_, '_>, image: &CommittedImage) -> Result<(), NoWake> {
+    match area.snapshot() {
+        Some((slot, ..)) if slot == image.slot() => {}
+        _ => return Ok(()),
+    }
+    match area.exhausted_snapshot() {
+        None => Ok(()),
+        Some(attempts) => Err(NoWake::Disabled {
+            tries: attempts.tries,
+            failure: attempts.failure,
+        }),
+    }
+}
+
+/// Discards the area's images, and marks a failure as reported.
+fn cold<M: Machine>(machine: &M, area: &mut AnyArea<'_, '_>, reason: NoWake) -> Attempt {
+    let noted = match area.unreported_failure() {
+        Some((slot, _)) => area.mark_reported(slot),
+        None => Ok(()),
+    };
+    let discard = match reason {
+        NoWake::Refused(_) => DiscardReason::Refused,
+        NoWake::NoImage(_) | NoWake::LastWakeFailed(_) | NoWake::Disabled { .. } => {
+            DiscardReason::ColdBoot
+        }
+    };
+    say_kept(machine, noted.and(area.discard_all(discard)).err());
+    Attempt::Cold(reason.into())
 }

@@ -18,8 +18,8 @@ use poorwill_sleep::cut::{CutCause, CutReason, Found, Guard, find};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
-    AreaError, ColdBoot, FunctionInUse, MediumId, NoSleep, NoWake, Obstacle, Quiesced, Slept,
-    VaultState, Woke, sleep, wake,
+    AreaError, ColdBoot, FunctionInUse, MediumId, NoSleep, NoWake, Obstacle, Outcome, Slept,
+    VaultState, Woke,
 };
 use poorwill_store::{
     Area, Configuration, GptError, Name, NoImage, RecordFormat, SleepMode, SnapshotRules,
@@ -94,11 +94,7 @@ fn put_to_sleep(
         address: 0,
         argument: 0,
     };
-    let slept = sleep(
-        &machine,
-        Quiesced::new(memory.os(), vector),
-        &mut work.lend(),
-    );
+    let slept = machine.sleep(memory.os(), vector, &mut work.lend());
     let said = machine.said.take();
     assert!(
         memory.contents() == before,
@@ -418,7 +414,7 @@ fn power_on(
     let mut work = FakeWork::new(memory.os().pages());
     let mut machine = FakeMachine::new(disk, START, 7 * MIB, None);
     prepare(&mut machine);
-    let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+    let woke = machine.wake(memory.os(), &mut work.lend());
     (woke, machine.said.take())
 }
 
@@ -434,7 +430,7 @@ const SNAPSHOT: Configuration = Configuration {
 #[test]
 fn a_snapshot_is_made_once_and_wakes_with_its_state_unless_a_key_is_pressed() {
     let mut disk = configured(SNAPSHOT);
-    let (slept, said) = put_to_sleep(&mut disk, |machine| machine.state = 77);
+    let (slept, said) = put_to_sleep(&mut disk, |machine| machine.domains[0].state = 77);
     assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
     assert_said(&said[1..], &["sleep mode=snapshot"]);
     let mut scratch = Page::ZERO;
@@ -443,7 +439,7 @@ fn a_snapshot_is_made_once_and_wakes_with_its_state_unless_a_key_is_pressed() {
 
     for _ in 0..2 {
         let (woke, said) = power_on(&mut disk, |_| ());
-        assert!(matches!(woke, Woke::Awake(77)), "{woke:?}");
+        assert!(matches!(woke, Woke::Awake(Outcome::Wakes(77))), "{woke:?}");
         assert!(said[0].contains("press a key within 2000 ms"), "{said:?}");
         assert!(said[1].ends_with(" mode=snapshot"), "{said:?}");
     }
@@ -459,7 +455,7 @@ fn a_reset_within_the_trial_is_counted() {
         let mut memory = memory();
         let mut work = FakeWork::new(memory.os().pages());
         let machine = FakeMachine::new(&mut disk, START, 7 * MIB, None);
-        let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+        let woke = machine.wake(memory.os(), &mut work.lend());
         assert!(matches!(woke, Woke::Awake(_)));
         machine.attempt.get()
     };
@@ -547,7 +543,10 @@ fn functions_that_are_left_in_use_are_named_before_a_save_alone() {
 fn memory_that_was_added_refuses_a_save_and_no_other_doubt_does() {
     let sleeps = |free_list| {
         let mut disk = disk();
-        put_to_sleep(&mut disk, |machine| machine.free_list = free_list).0
+        put_to_sleep(&mut disk, |machine| {
+            machine.domains[0].free_list = free_list
+        })
+        .0
     };
     let slept = sleeps(FreeListError::Added(0x1_8000_0000));
     let added = Obstacle::AddedMemory(0x1_8000_0000);
@@ -603,8 +602,7 @@ fn sleep_beside(
         address: 0,
         argument: 0,
     };
-    let quiesced = Quiesced::new(memory.os(), vector);
-    let slept = sleep(&machine, quiesced, &mut work.lend());
+    let slept = machine.sleep(memory.os(), vector, &mut work.lend());
     (slept, machine.said.take())
 }
 
@@ -664,7 +662,7 @@ fn wake_beside(
     let mut work = FakeWork::new(memory.os().pages());
     let mut machine = FakeMachine::new(disk, START, SHORT_AREA, None);
     prepare(&mut machine);
-    let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+    let woke = machine.wake(memory.os(), &mut work.lend());
     (woke, machine.said.take())
 }
 
@@ -744,7 +742,7 @@ fn an_image_that_does_not_accept_what_cannot_be_guarded_is_refused_or_names_it()
             let mut disk = disk_beside_luks(&configuration);
             let (slept, _) = sleep_beside(&mut disk, |machine| {
                 let owner = u32::from_le_bytes(*b"GRDS");
-                machine.section = Some((owner, version, payload.to_vec()));
+                machine.domains[0].section = Some((owner, version, payload.to_vec()));
             });
             assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
             let (woke, said) = wake_beside_luks(&mut disk);
@@ -782,7 +780,7 @@ fn an_image_of_before_names_a_disk_by_its_position() {
             let mut disk = disk_beside_luks(&of_mode(Some(SleepMode::Persist)));
             let (slept, _) = sleep_beside(&mut disk, |machine| {
                 let owner = u32::from_le_bytes(*b"GRDS");
-                machine.section = Some((owner, version, payload.clone()));
+                machine.domains[0].section = Some((owner, version, payload.clone()));
             });
             assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
             let (woke, _) = wake_beside(&mut disk, listing(now));
@@ -865,7 +863,7 @@ fn an_area_with_another_claim_to_its_blocks_is_refused_and_not_written() {
         let mut machine = FakeMachine::new(&mut disk, START, 7 * MIB, None);
         machine.is_overlapped = true;
         machine.controllers = controllers;
-        let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+        let woke = machine.wake(memory.os(), &mut work.lend());
         let refused = matches!(woke, Woke::Cold(ColdBoot::Area(error)) if error == table);
         assert!(refused, "{woke:?}");
         assert!(machine.wrote.borrow().is_empty());
@@ -884,7 +882,7 @@ fn a_refused_namespace_does_not_keep_the_images_of_another() {
     let mut work = FakeWork::new(memory.os().pages());
     let mut machine = FakeMachine::new(&mut disk, START, 7 * MIB, None);
     machine.has_refused_namespace = true;
-    let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+    let woke = machine.wake(memory.os(), &mut work.lend());
     let table = AreaError::Table(GptError::Overlap { area: 1, other: 2 });
     let refused = matches!(woke, Woke::Cold(ColdBoot::Area(error)) if error == table);
     assert!(refused, "{woke:?}");

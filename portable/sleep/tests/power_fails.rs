@@ -7,8 +7,8 @@ use common::{Boot, Machine, START, area, disk};
 use poorwill_image::{NotOpened, SealedMemory, SealingKey, Workspace, open_in_place};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{EntryPoint, Page};
+use poorwill_sleep::Slept;
 use poorwill_sleep::fake::{FakeHarts, FakeMachine};
-use poorwill_sleep::{Quiesced, Slept, sleep};
 use poorwill_vault::KeyVault;
 
 const AREA_BYTES: u64 = 7 << 20;
@@ -23,8 +23,7 @@ fn sleep_until(machine: &mut Machine, disk: &mut FakeMedium, at: Option<u64>) ->
         address: 0,
         argument: 0,
     };
-    let quiesced = Quiesced::new(machine.memory.os(), vector);
-    let slept = sleep(&fake, quiesced, &mut machine.work.lend());
+    let slept = fake.sleep(machine.memory.os(), vector, &mut machine.work.lend());
     (slept, fake.harts.looks.into_inner())
 }
 

@@ -3,7 +3,8 @@
 //! - [`HartContext`]: the OS's state on it;
 //! - [`HsmCell`]: its state in SBI's HSM extension;
 //! - [`Mailbox`]: requests of other harts;
-//! - [`JobGate`]: stopped harts that work for another, and [`StackLock`]: the owner of a shared
+//! - [`JobGate`]: stopped harts that work for another, [`AskCell`]: one that rests, and does one
+//!   job for another; and [`StackLock`]: the owner of a shared
 //!   stack;
 //! - [`HartTimer`]: its timers;
 //! - [`Environment`]: its CSRs when an OS starts;
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]
 
+mod ask;
 mod context;
 pub mod emulation;
 mod environment;
@@ -30,6 +32,7 @@ mod stack_lock;
 mod sync;
 mod timer;
 
+pub use ask::AskCell;
 pub use context::{Bank, BankAccess, BankMisfit, MAX_RECORDS, PRIORITY_WORDS, RECORD_WORDS};
 pub use context::{
     CaptureError, Csr, CsrAccess, CsrValue, Execution, FileWords, FloatRegisters, HartAccess,

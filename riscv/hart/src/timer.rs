@@ -180,7 +180,7 @@ impl<A: TimerAccess> HeldTimer<A> {
     }
 
     /// Restores the OS's deadline and `mie`.
-    pub fn give_back(self) {
+    pub fn give_back(&self) {
         let access = self.timer.0;
         // The timer's own bit is restored with the timer.
         access.set_enabled(self.enabled & !MTI);

@@ -9,8 +9,7 @@ use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{EntryPoint, PAGE_BYTES, Page, to_usize};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::{
-    AreaError, Cleared, ColdBoot, LoadMark, NoSleep, NoWake, Quiesced, Refusal, Slept, Woke,
-    discard_images, sleep, wake,
+    AreaError, Cleared, ColdBoot, LoadMark, NoSleep, NoWake, Refusal, Slept, Woke, discard_images,
 };
 use poorwill_store::fake::TABLE_BYTES;
 use poorwill_store::{Area, Configuration, Failure, Name, NoImage, RecordFormat, StoreError};
@@ -116,8 +115,7 @@ impl Machine {
     pub(crate) fn sleep_in(&mut self, disk: &mut dyn Medium, bytes: u64) -> Result<(), NotAsleep> {
         let vault = self.vault.as_mut().map(|vault| vault as &mut dyn KeyVault);
         let machine = FakeMachine::new(disk, START, bytes, vault);
-        let quiesced = Quiesced::new(self.memory.os(), VECTOR);
-        match sleep(&machine, quiesced, &mut self.work.lend()) {
+        match machine.sleep(self.memory.os(), VECTOR, &mut self.work.lend()) {
             Slept::Asleep(_) => Ok(()),
             Slept::Refused(error) => Err(NotAsleep::Refused(error)),
             Slept::InDoubt(error) => Err(NotAsleep::InDoubt(error)),
@@ -151,7 +149,7 @@ impl Machine {
         let vault = self.vault.as_mut().map(|vault| vault as &mut dyn KeyVault);
         let machine = FakeMachine::new(disk, START, 7 * MIB, vault);
         machine.load_mark.set(self.load_mark);
-        let woke = wake(&machine, self.memory.os(), &mut self.work.lend(), 0);
+        let woke = machine.wake(self.memory.os(), &mut self.work.lend());
         self.load_mark = machine.load_mark.get();
         self.load_marks = machine.load_marks.take();
         let reason = match woke {
@@ -170,7 +168,9 @@ impl Machine {
                     Boot::Store(error)
                 }
                 Refusal::Medium(error) => Boot::Store(error.into()),
-                Refusal::State(_) | Refusal::Workspace(_) => panic!("{refusal:?}"),
+                Refusal::State(_) | Refusal::Workspace(_) | Refusal::NoDomain => {
+                    panic!("{refusal:?}")
+                }
             },
             ColdBoot::Area(AreaError::Store(error)) => Boot::Store(error),
             other => panic!("{other:?}"),

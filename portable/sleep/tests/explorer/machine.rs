@@ -6,8 +6,8 @@ use poorwill_image::{
 use poorwill_medium::{MediumError, Window};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{EntryPoint, Page};
-use poorwill_sleep::fake::{FakeMachine, FakeWork, IDENTITY};
-use poorwill_sleep::{Domain, Quiesced, Slept as Outcome, Woke, sleep, wake};
+use poorwill_sleep::fake::{FakeDomain, FakeMachine, FakeWork, IDENTITY};
+use poorwill_sleep::{Domain, Outcome as Went, Slept as Outcome, Woke};
 use poorwill_store::{
     Admitted, Area, Configuration, DiscardReason, Failure, RecordFormat, SnapshotRules, StoreError,
 };
@@ -157,13 +157,12 @@ impl Machine {
     pub(crate) fn sleep(&mut self, number: u64) -> Slept {
         let shared = self.shared.clone();
         let on_capture = || shared.get().capture();
-        let quiesced = Quiesced::new(self.memory.os(), VECTOR);
         let (mut disk, mut counter) = devices(&shared);
         let vault = counter.as_mut().map(|counter| counter as &mut dyn KeyVault);
         let mut machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, vault);
-        machine.state = number;
-        machine.on_capture = Some(&on_capture);
-        match sleep(&machine, quiesced, &mut self.work.lend()) {
+        machine.domains[0].state = number;
+        machine.domains[0].on_capture = Some(&on_capture);
+        match machine.sleep(self.memory.os(), VECTOR, &mut self.work.lend()) {
             Outcome::Asleep(_) => Slept::Committed,
             Outcome::InDoubt(_) => Slept::InDoubt,
             Outcome::Refused(_) => Slept::Not,
@@ -182,8 +181,9 @@ impl Machine {
         let (mut disk, mut counter) = devices(&self.shared);
         let vault = counter.as_mut().map(|counter| counter as &mut dyn KeyVault);
         let machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, vault);
-        match wake(&machine, self.memory.os(), &mut self.work.lend(), 0) {
-            Woke::Awake(sleep) => Boot::Woken(sleep),
+        match machine.wake(self.memory.os(), &mut self.work.lend()) {
+            Woke::Awake(Went::Wakes(sleep)) => Boot::Woken(sleep),
+            Woke::Awake(_) => unreachable!("it has one domain"),
             Woke::Reset(_) => Boot::PartiallyRestored,
             Woke::Cleared => unreachable!("memory does not outlive the power"),
             Woke::Cold(_) => Boot::Cold {
@@ -276,9 +276,7 @@ fn gave_up(config: Config, said: &[String]) -> bool {
 
 /// The sleep that a machine's state tells of.
 fn sleep_in(mut state: StateSections<'_>) -> Option<u64> {
-    let (mut disk, none) = (poorwill_medium::fake::FakeMedium::new(0), None);
-    let machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, none);
-    machine.check(&mut state).ok()
+    FakeDomain::new("").check(&mut state).ok()
 }
 
 /// Calls `then` with the area, its records read anew.

@@ -15,7 +15,7 @@ use super::sealed;
 use crate::domain::kept::OfDomain;
 use crate::domain::report::LogOfImage;
 use crate::hart::{self, Hart, ThisHart};
-use crate::platform::bus::{Bus, KeptClock};
+use crate::platform::bus::Bus;
 use crate::platform::console::AmidLine;
 use crate::platform::generation_id::{Bytes, GenerationId};
 use crate::platform::platform;
@@ -24,8 +24,6 @@ use poorwill_state::{HartStart, Keep, KeepValue, Saving, Section, Store, kept};
 kept! {
     /// The state of this machine that no domain has, without its harts and PCI devices.
     struct Machine of _domain, MachineState;
-    // The clock comes first: reading the time changes its state.
-    Image | Record => clock: KeptClock = KeptClock;
     Record => head: HeadOfRecord = HeadOfRecord;
     Record => starts: Starts = Starts;
     Record => amid_line: AmidLine = AmidLine;

@@ -186,7 +186,7 @@ impl<'a> Stopping<'a> {
         let bytes = match (&self.request, self.frame) {
             (Some(request), _) => {
                 let mut writer = StateWriter::new(part.pages_mut());
-                waking::capture(request.vector, &mut writer)?;
+                waking::capture(request.vector, waking::now(), &mut writer)?;
                 writer.finish()
             }
             (None, Some(frame)) => write_part(self.own, frame, &mut part)?,

@@ -3,12 +3,14 @@
 use poorwill_state::kept;
 
 use super::report::Os;
-use crate::platform::bus::Uarts;
+use crate::platform::bus::{KeptClock, Uarts};
 use crate::platform::interrupts::KeptControllers;
 
 kept! {
     /// The state of a domain.
     struct OfDomain of domain, DomainState;
+    // The clock comes first: reading the time changes its state.
+    Image | Record => clock: KeptClock = KeptClock { domain };
     Image | Record => os: Os = Os::of(domain);
     Image | Record => controllers: KeptControllers = KeptControllers { domain };
     Image | Record => uarts: Uarts = Uarts { domain };

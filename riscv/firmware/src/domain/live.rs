@@ -10,6 +10,7 @@ use poorwill_log::{LineBudget, Log};
 use poorwill_sleep::{DomainCell, Member};
 use spin::{Mutex, Once};
 
+use super::asleep::Asleep;
 use super::fences::Fences;
 use super::waiting::Waiting;
 use super::waking::WakingHart;
@@ -41,6 +42,7 @@ pub(crate) struct LiveDomain {
     pub(crate) log_copy: Mutex<Log>,
     /// The fences that its harts request of each other.
     pub(crate) fences: Fences,
+    pub(crate) asleep: Asleep,
     /// What the hart that wakes it restores.
     pub(crate) waking: WakingHart,
     /// The PMP plan of its harts; unset on a machine that cannot be protected.
@@ -73,6 +75,7 @@ impl LiveDomain {
             budget: traits.has_budget.then(|| Mutex::new(LineBudget::new())),
             log_copy: Mutex::new(Log::new()),
             fences: Fences::new(),
+            asleep: Asleep::new(),
             waking: WakingHart::new(),
             plan: Once::new(),
         }

@@ -1,6 +1,7 @@
 //! The domains of the machine. Without a partition there is one, which has all resources that
 //! machine mode does not keep, and all rights.
 
+pub(crate) mod asleep;
 pub(crate) mod dma;
 pub(crate) mod fences;
 pub(crate) mod kept;
@@ -140,8 +141,6 @@ pub(super) fn start(
 pub(super) struct LoneDomain<'a> {
     pub(super) node: &'a DomainNode,
     pub(super) stage: &'a LoadedStage,
-    /// Hash of the partition, for the machine's identity.
-    pub(super) digest: u64,
     /// Address of the machine's device tree.
     pub(super) tree: u64,
 }
@@ -207,6 +206,24 @@ pub(crate) fn owner(address: u64) -> u8 {
         ranges.any(|range| range.contains(address))
     };
     all().find(has).map_or(0, LiveDomain::number)
+}
+
+/// The domain that wakes last.
+///
+/// # Panics
+///
+/// Before the platform is set up.
+pub(crate) fn last() -> &'static LiveDomain {
+    filled().last().expect("a machine has a domain")
+}
+
+/// The domain with this index.
+///
+/// # Panics
+///
+/// If there is none.
+pub(crate) fn at(index: usize) -> &'static LiveDomain {
+    &filled()[index]
 }
 
 /// The domain of the hart with this ID; `None`: the hart stays in machine mode.

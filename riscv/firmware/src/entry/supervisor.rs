@@ -3,7 +3,6 @@
 use poorwill_arch::csr::{self, status};
 use poorwill_arch::{fence, hart_id, irqs_off, set_thread_pointer, thread_pointer};
 use poorwill_devicetree::NextMode;
-use poorwill_hart::PageTables;
 use poorwill_memory::EntryPoint;
 
 use super::{STACK_HEAD, TrapFrame};
@@ -11,12 +10,6 @@ use super::{STACK_HEAD, TrapFrame};
 unsafe extern "C" {
     fn enter_supervisor(hart_id: u64, argument: u64, stack_top: usize) -> !;
     fn return_from_frame(frame: *const TrapFrame, stack_top: usize) -> !;
-}
-
-/// The OS's page tables on this hart; `None` without translation, or in an unknown mode. Only
-/// S-mode can change them, not the OS's programs.
-pub(crate) fn page_tables() -> Option<PageTables> {
-    PageTables::of_satp(csr::read::<{ csr::SATP }>())
 }
 
 /// Enters the OS, mostly in S-mode, in the state that HSM and SUSP define (SBI 3.0, tables 9.1 and

@@ -103,6 +103,12 @@ impl<'d> DomainStopped<'d> {
         }
     }
 
+    /// For a domain that sleeps with the machine: only the machine's wake ends that, by this hart.
+    /// `None`: it does not sleep, or has ended.
+    pub(crate) fn asleep(domain: &'d LiveDomain) -> Option<Self> {
+        (domain.state.state() == DomainState::Asleep).then_some(DomainStopped(domain))
+    }
+
     /// Ends the stop of a machine's only domain.
     pub(crate) fn unpark(self) {
         let unparked = self.0.state.unpark();
@@ -149,6 +155,14 @@ fn close(domain: &LiveDomain, reason: impl Display) {
         }
         Remaining::None => power::fatal(),
     }
+}
+
+/// Ends a domain that sleeps, by the hart that wakes the machine: its memory is not as its OS left
+/// it.
+pub(crate) fn give_up(domain: &LiveDomain) {
+    let ended = domain.state.give_up();
+    ended.expect("a domain starts once, and after each sleep");
+    dma::close(domain);
 }
 
 /// Ends the calling hart's domain if this hart, which stops, is its last one: no hart could start

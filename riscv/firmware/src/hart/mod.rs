@@ -4,6 +4,7 @@
 pub(crate) mod domain_state;
 pub(crate) mod exception;
 pub(crate) mod memory;
+pub(crate) mod resting;
 pub(crate) mod waking;
 pub(crate) mod workers;
 

@@ -36,24 +36,30 @@ pub(crate) fn restore_hart() {
     *waking = None;
 }
 
-/// Writes the calling hart's state and its OS's wake vector.
+/// The moment now.
+pub(crate) fn now() -> Moment {
+    let clock = &platform().time;
+    Moment {
+        ticks: clock.ticks(),
+        now_ns: clock.now_ns(),
+    }
+}
+
+/// Writes the calling hart's state and its OS's wake vector. It sleeps at this moment.
 ///
 /// # Errors
 ///
 /// [`StateError::NoRoom`], also for vector registers longer than an image can have.
 // Not inlined: a context is large, and its frame must end before the capture of the controllers.
 #[inline(never)]
-pub(crate) fn capture(vector: EntryPoint, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-    let clock = &platform().time;
+pub(crate) fn capture(
+    vector: EntryPoint,
+    at: Moment,
+    into: &mut StateWriter<'_>,
+) -> Result<(), StateError> {
     // This includes an interrupt that another hart sent before it stopped.
     this_hart().take_requests();
-    let core = |deadline| {
-        let now = Moment {
-            ticks: clock.ticks(),
-            now_ns: clock.now_ns(),
-        };
-        Core::new(this_hart().id(), vector, now, deadline)
-    };
+    let core = |deadline| Core::new(this_hart().id(), vector, at, deadline);
     sleeper::capture(&this_hart().access(), core, into)
 }
 

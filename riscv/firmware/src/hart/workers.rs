@@ -22,7 +22,7 @@ const PAUSE_NS: u64 = 100_000;
 
 type Job<'a> = &'a (dyn Fn() + Sync);
 
-/// All stopped harts as workers, and the caller as their coordinator.
+/// The stopped harts of domains that do not run as workers, and the caller as their coordinator.
 ///
 /// A job may use a few KiB of a worker's stack.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ impl poorwill_image::Workers for StoppedHarts {
 
     fn call(&self) {
         hart::others()
-            .filter(|hart| hart.state() == HsmState::Stopped)
+            .filter(|hart| hart.state() == HsmState::Stopped && hart.domain().state.is_at_rest())
             .for_each(|hart| hart.send_ipi(Request::Job));
     }
 
@@ -117,8 +117,11 @@ pub(crate) fn work(worker: &mut Worker) -> bool {
     let Some(inside) = worker.enter(gate()) else {
         return false;
     };
+    // A stopped hart of a domain that runs by now serves its OS alone. This look comes after the
+    // entry: the gate opens again only after the domain's release.
+    let is_free = this_hart().domain().state.is_at_rest();
     let job = *current().job.lock();
-    if let Some(job) = job {
+    if let Some(job) = job.filter(|_| is_free) {
         // SAFETY: a job holds nothing that the OS's timer needs.
         unsafe { interruptible(0, job) };
     }

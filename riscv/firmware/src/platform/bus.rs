@@ -435,15 +435,19 @@ impl KeepValue for VirtioPlaces {
     }
 }
 
-/// The real-time clock.
-pub(crate) struct KeptClock;
+/// The real-time clock. Where its time is mediated, no OS has state there.
+pub(crate) struct KeptClock {
+    /// The index of the domain that may have it.
+    pub(crate) domain: u8,
+}
 
 impl KeepValue for KeptClock {
     type Value = RtcState;
     const SECTION: Section = (u32::from_le_bytes(*b"RTCS"), 1);
 
     fn value(&self, saving: &Saving<'_>) -> Result<Option<impl Borrow<RtcState>>, NotKept> {
-        let state = platform().time.clock_state();
+        let is_os = self.domain == 0 && platform().clock_page.is_none();
+        let state = platform().time.clock_state().filter(|_| is_os);
         Ok(match saving.store {
             Store::Image => state.and_then(RtcState::of_suspended),
             Store::Record => state,

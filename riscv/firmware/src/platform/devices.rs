@@ -6,6 +6,7 @@ use poorwill_devicetree::{MAX_IOMMUS, MAX_PCI_HOSTS, PciHost};
 use poorwill_drivers::Iommu;
 use poorwill_memory::{MachineIdentity, MemoryMap, PhysRange};
 use poorwill_sleep::{BootAttempt, LoadMark};
+use poorwill_store::RecordFormat;
 use spin::Once;
 
 use super::caches;
@@ -30,8 +31,8 @@ pub(crate) struct Platform {
     /// The vault's part of flash: a bank, or a partition of one.
     pub(crate) vault: Option<PhysRange>,
     pub(crate) mediated: &'static Mediated,
-    /// All disks are the domains', so the machine cannot be saved.
-    pub(crate) only_retains: bool,
+    /// What the machine keeps on a disk; `None`: all disks are the domains', so it only retains.
+    pub(crate) keeps: Option<RecordFormat>,
     /// The real-time clock's page, if its time is mediated.
     pub(crate) clock_page: Option<PhysRange>,
     pub(crate) time: Time,

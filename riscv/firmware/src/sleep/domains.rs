@@ -14,7 +14,7 @@ use super::{run, woken};
 use crate::domain::{self, LiveDomain, report};
 use crate::entry::stack;
 use crate::hart::domain_state::{self, DomainStopped};
-use crate::hart::{Hart, ThisHart};
+use crate::hart::{Hart, ThisHart, resting};
 use crate::platform::console::say;
 use crate::platform::{platform, power_fail};
 
@@ -91,9 +91,10 @@ pub(crate) fn sleep(
     depth: Depth,
 ) -> Result<(), Refused> {
     let domain = stopped.domain();
+    resting::sleeps(domain, vector);
     match depth {
         Depth::Machine => {
-            let slept = sleep_with_all(vector, &stopped);
+            let slept = sleep_with_all(vector);
             // Without its own end the sleep is one with the machine, by another master.
             if let Err(refused) = slept
                 && domain.state.unpark().is_ok()
@@ -111,7 +112,7 @@ pub(crate) fn sleep(
 }
 
 /// Puts the machine to sleep, and wakes the first domain.
-fn sleep_with_all(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(), Refused> {
+fn sleep_with_all(vector: EntryPoint) -> Result<(), Refused> {
     let domains = domain::set();
     if let Err(awake) = domains.fall_asleep() {
         ring_parked();
@@ -119,7 +120,7 @@ fn sleep_with_all(vector: EntryPoint, stopped: &DomainStopped<'_>) -> Result<(),
     }
     NAMED.store(0, Ordering::Relaxed);
     domain::all().for_each(ring);
-    let slept = stack::deep(|| run::sleep_machine(vector, stopped));
+    let slept = stack::deep(|| run::sleep_machine(vector));
     if let Err(refused) = slept {
         domains.stay_parked();
         ring_parked();
@@ -194,6 +195,6 @@ impl Parked for Resting {
     }
 
     fn rest_deep(&mut self) {
-        self.wait_for_ipi();
+        self.serve();
     }
 }

@@ -1,6 +1,9 @@
 //! This machine, for the traits of the `sleep` crate.
 
+use core::cell::Cell;
+
 use arrayvec::ArrayVec;
+use poorwill_devicetree::memory_fingerprint;
 use poorwill_hart::{HartContext, PageTables};
 use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
@@ -9,20 +12,21 @@ use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, PageMap, PhysRange}
 use poorwill_sleep::cut::{CutCommitted, CutReason, NoCut};
 use poorwill_sleep::retain::Sleeper;
 use poorwill_sleep::{
-    AreaError, Bar, BootAttempt, Clock, Console, Core, Devices, Domain, Event, HasVault, Job,
-    LeftInUse, LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, RamWake, Startup,
-    StateRefusal, WakeReport, WarmReset,
+    AreaError, Bar, BootAttempt, Clock, ColdBoot, Console, Core, Devices, Domain, Event, HasVault,
+    Job, LeftInUse, LoadMark, MAX_DEVICES, Machine, Moment, NotKept, Obstacle, Outcome, Power,
+    RamWake, Startup, StateRefusal, WakeReport, WarmReset,
 };
+use poorwill_store::RecordFormat;
 use spin::Mutex;
 
 use super::device::{self, Place, Running};
 use super::iommus::{self, Phase};
 use super::retain::Resting;
-use super::woken;
+use super::{run, woken};
 use crate::cut::{self, MachineState};
 use crate::domain::kept::{DomainState, OfDomain};
-use crate::domain::{LiveDomain, dma, report};
-use crate::entry;
+use crate::domain::{self, LiveDomain, dma, report};
+use crate::hart::resting::{self, Late};
 use crate::hart::workers::StoppedHarts;
 use crate::hart::{this_hart, waking};
 use crate::platform::bus::WakingDevices;
@@ -30,18 +34,33 @@ use crate::platform::console::{self, print, say};
 use crate::platform::{entropy, platform, power_fail, vault, virtio};
 use poorwill_state::{Keep, Saving, Store};
 
-/// The machine that this firmware runs on, with the domain of the calling hart.
-#[derive(Debug)]
-pub(super) struct Firmware {
+/// Starts a domain cold, for a reason, while others run. Without success it ends the domain.
+pub(crate) type StartCold<'a> = &'a dyn Fn(&'static LiveDomain, ColdBoot);
+
+/// The machine that this firmware runs on.
+pub(super) struct Firmware<'a> {
     phase: Phase,
-    domain: &'static LiveDomain,
+    /// Ticks by which the counter has jumped since the power-on.
+    jumped: Cell<u64>,
+    start_cold: StartCold<'a>,
 }
 
-impl Firmware {
+impl Firmware<'_> {
+    /// The machine, for work that starts no domain.
     pub(super) fn new(phase: Phase) -> Self {
         Firmware {
             phase,
-            domain: this_hart().domain(),
+            jumped: Cell::new(0),
+            start_cold: &|_, _| {},
+        }
+    }
+
+    /// The machine at a power-on.
+    pub(super) fn starting(start_cold: StartCold<'_>) -> Firmware<'_> {
+        Firmware {
+            phase: Phase::Start,
+            jumped: Cell::new(0),
+            start_cold,
         }
     }
 }
@@ -49,17 +68,55 @@ impl Firmware {
 /// The progress bar on the console.
 static BAR: Mutex<Option<Bar>> = Mutex::new(None);
 
-impl Machine for Firmware {
+impl Machine for Firmware<'_> {
     type Domain = LiveDomain;
+    type State<'a> = MachineState<'a>;
 
-    fn domain(&self) -> &LiveDomain {
-        self.domain
+    fn format(&self) -> RecordFormat {
+        platform().keeps.unwrap_or(RecordFormat::Set)
+    }
+
+    fn workers(&self) -> &dyn Workers {
+        &StoppedHarts
+    }
+
+    fn capture(&self, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+        cut::MACHINE.save(&SAVING, into)
+    }
+
+    fn check<'a>(
+        &self,
+        sections: &mut StateSections<'a>,
+    ) -> Result<MachineState<'a>, StateRefusal> {
+        Ok(cut::MACHINE.check(Store::Image, sections)?)
+    }
+
+    fn restore(&self, state: MachineState<'_>) {
+        cut::MACHINE.put_back(Store::Image, &state);
+    }
+
+    fn continue_time(&self, core: &Core) {
+        let time = &platform().time;
+        let before = time.ticks();
+        time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
+        self.jumped.set(time.ticks().wrapping_sub(before));
+    }
+
+    fn release(&self, domain: &LiveDomain, outcome: Outcome<Core>) {
+        run::release(domain::at(domain.index), outcome, self.start_cold);
     }
 }
 
-impl Clock for Firmware {
+/// The facts of a save in an image.
+const SAVING: Saving<'_> = Saving {
+    store: Store::Image,
+    vector: None,
+    shut: None,
+};
+
+impl Clock for Firmware<'_> {
     fn ticks(&self) -> u64 {
-        platform().time.ticks()
+        platform().time.ticks().wrapping_sub(self.jumped.get())
     }
 
     fn ticks_in(&self, nanoseconds: u64) -> u64 {
@@ -75,7 +132,7 @@ impl Clock for Firmware {
     }
 }
 
-impl Console for Firmware {
+impl Console for Firmware<'_> {
     fn say(&self, event: &Event<'_>) {
         say!("{event}");
     }
@@ -99,7 +156,7 @@ impl Console for Firmware {
     }
 }
 
-impl Devices for Firmware {
+impl Devices for Firmware<'_> {
     type Place = Place;
     type Device<'d> = Running<'d>;
 
@@ -131,11 +188,18 @@ impl Devices for Firmware {
     }
 }
 
-impl HasVault for Firmware {
-    type Vault<'v> = vault::Access;
+impl HasVault for Firmware<'_> {
+    type Vault<'v>
+        = Option<vault::Access>
+    where
+        Self: 'v;
 
-    fn vault(&self) -> vault::Access {
-        vault::lend()
+    fn vault(&self) -> Option<vault::Access> {
+        // A set is plain: the vault only ends images on disks that are away.
+        match self.format() == RecordFormat::Set && self.phase != Phase::Discard {
+            true => None,
+            false => Some(vault::lend()),
+        }
     }
 
     fn new_key(&self) -> [u8; 32] {
@@ -147,7 +211,7 @@ impl HasVault for Firmware {
     }
 }
 
-impl Power for Firmware {
+impl Power for Firmware<'_> {
     fn can_power_off(&self) -> bool {
         crate::platform::power::can_power_off()
     }
@@ -176,7 +240,7 @@ impl Power for Firmware {
     }
 
     fn only_retains(&self) -> bool {
-        platform().only_retains
+        platform().keeps.is_none()
     }
 
     fn woke_from_ram(&self, wake: &RamWake) {
@@ -188,7 +252,7 @@ impl Power for Firmware {
     }
 }
 
-impl WarmReset for Firmware {
+impl WarmReset for Firmware<'_> {
     fn memory_is_clear(&self) -> bool {
         platform().memory_is_clear
     }
@@ -211,45 +275,52 @@ impl WarmReset for Firmware {
 }
 
 impl Domain for LiveDomain {
-    type State<'a> = (Core, HartContext, MachineState<'a>, DomainState<'a>);
+    type State<'a> = (Core, HartContext, DomainState<'a>);
     type Resume = Core;
 
-    fn identity(&self) -> MachineIdentity {
-        platform().identity
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    fn workers(&self) -> &dyn Workers {
-        &StoppedHarts
+    fn identity(&self) -> MachineIdentity {
+        MachineIdentity {
+            memory: memory_fingerprint(self.memory.ranges()),
+            ..platform().identity
+        }
     }
 
     fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError> {
-        let tables = entry::page_tables().ok_or(FreeListError::NoPageTables)?;
+        let satp = resting::address_space(self).map_err(|_| FreeListError::NoPageTables)?;
+        let tables = PageTables::of_satp(satp).ok_or(FreeListError::NoPageTables)?;
         let found = free_pages(memory, &KernelSpace(tables), free)?;
         #[cfg(feature = "poison-free")]
         poison(memory, free, found.contents);
         Ok(found)
     }
 
-    fn capture(&self, vector: EntryPoint, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        waking::capture(vector, into)?;
-        let saving = Saving {
-            store: Store::Image,
-            vector: None,
-            shut: None,
+    fn capture(
+        &self,
+        vector: EntryPoint,
+        at: Moment,
+        into: &mut StateWriter<'_>,
+    ) -> Result<(), NotKept> {
+        let hart = Mutex::new((&mut *into, Ok(())));
+        let capture = || {
+            let (into, captured) = &mut *hart.lock();
+            *captured = waking::capture(vector, at, into);
         };
-        cut::MACHINE.save(&saving, into)?;
-        OfDomain::of(self.number()).save(&saving, into)
+        resting::run(self, &capture).map_err(|Late(hart)| NotKept::LateHart(hart))?;
+        hart.into_inner().1?;
+        OfDomain::of(self.number()).save(&SAVING, into)
     }
 
     fn check<'a>(&self, sections: &mut StateSections<'a>) -> Result<Self::State<'a>, StateRefusal> {
         let (core, hart) = waking::read(self, sections)?;
-        let machine = cut::MACHINE.check(Store::Image, sections)?;
         let domain = OfDomain::of(self.number()).check(Store::Image, sections)?;
-        Ok((core, hart, machine, domain))
+        Ok((core, hart, domain))
     }
 
-    fn restore(&self, (core, hart, machine, domain): Self::State<'_>, wake: &WakeReport) -> Core {
-        cut::MACHINE.put_back(Store::Image, &machine);
+    fn restore(&self, (core, hart, domain): Self::State<'_>, wake: &WakeReport) -> Core {
         OfDomain::of(self.number()).put_back(Store::Image, &domain);
         if !report::tell(self, &Startup::Image(wake)) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
@@ -260,7 +331,7 @@ impl Domain for LiveDomain {
         }
         let controllers = platform().interrupts.of(self.number());
         let shut = controllers.domains(&domain.controllers);
-        let devices = WakingDevices::new(&domain.uarts, machine.clock);
+        let devices = WakingDevices::new(&domain.uarts, domain.clock);
         waking::will_wake(self, (hart, Some(shut), devices));
         core
     }

@@ -7,7 +7,7 @@ use poorwill_hart::interrupt::Pending;
 use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 
 use crate::domain::LiveDomain;
-use crate::hart::ThisHart;
+use crate::hart::{ThisHart, resting};
 use crate::platform::{console, platform, power_fail};
 
 /// Time between two checks for a key.
@@ -37,9 +37,15 @@ impl Resting {
         self.hart.domain()
     }
 
-    /// Rests until another hart interrupts, regardless of the OS's wake events.
-    pub(super) fn wait_for_ipi(&self) {
-        self.timer.rest_deep();
+    /// Rests until another hart interrupts, regardless of the OS's wake events. Does what that one
+    /// asks for, with the OS's timer and interrupts as the OS left them.
+    pub(super) fn serve(&mut self) {
+        let timer = self.hart.timer();
+        let was_asked = resting::answer(self.domain(), || self.timer.give_back());
+        match was_asked {
+            true => self.timer = HeldTimer::hold(timer),
+            false => self.timer.rest_deep(),
+        }
         self.hart.handle_ipi();
     }
 }

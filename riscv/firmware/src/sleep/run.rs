@@ -1,40 +1,48 @@
 //! The run of a sleep or a wake, and its end.
 
+use arrayvec::ArrayVec;
 use poorwill_arch::interruptible;
+use poorwill_devicetree::MAX_DOMAINS;
 use poorwill_hart::Task;
 use poorwill_image::PowerFails;
-use poorwill_memory::EntryPoint;
+use poorwill_memory::{EntryPoint, OsMemory};
 use poorwill_sleep::cut::CutReason;
-use poorwill_sleep::{Cleared, ColdBoot, NoSleep};
-use poorwill_sleep::{Quiesced, Slept, Woke};
+use poorwill_sleep::{Cleared, ColdBoot, Core, NoSleep, Outcome, Quiesced, Slept, Stopped, Woke};
 
 use super::iommus::Phase;
-use super::machine::Firmware;
+use super::machine::{Firmware, StartCold};
 use crate::cut;
-use crate::domain::{dma, report};
+use crate::domain::{self, LiveDomain, dma, report};
 use crate::hart;
-use crate::hart::domain_state::{DomainStopped, NoneStarted};
-use crate::hart::memory::{all_memory, os_memory, work};
+use crate::hart::domain_state::{self, DomainStopped, NoneStarted};
+use crate::hart::memory::{all_memory, memory_of, os_memory, work};
+use crate::hart::resting;
 use crate::platform::console::say;
-use crate::platform::platform;
 use crate::platform::power::{self, PowerOff};
 
-/// Puts the machine to sleep. Returns only if the machine wakes without a power-off, before any of
-/// its domains does.
+/// Memory of domains.
+type Memories = ArrayVec<OsMemory, MAX_DOMAINS>;
+
+/// Puts the machine to sleep, with all domains that do. Returns only if the machine wakes without a
+/// power-off, before any of its domains does. The calling hart's OS continues at `vector`.
 ///
 /// # Errors
 ///
 /// [`NoSleep`]: the machine was to be saved at once, and could not.
-pub(super) fn sleep_machine(
-    vector: EntryPoint,
-    stopped: &DomainStopped<'_>,
-) -> Result<(), NoSleep> {
-    let mut memory = os_memory(stopped);
-    let quiesced = Quiesced::new(&mut memory, vector);
+pub(super) fn sleep_machine(vector: EntryPoint) -> Result<(), NoSleep> {
+    let asleep = || domain::all().filter_map(DomainStopped::asleep);
+    let mut memories: Memories = asleep().map(|stopped| os_memory(&stopped)).collect();
+    let mut quiesced: ArrayVec<_, MAX_DOMAINS> = (asleep().zip(&mut memories))
+        .map(|(stopped, memory)| {
+            let domain = stopped.domain();
+            Quiesced::new(domain, memory, resting::vector(domain))
+        })
+        .collect();
+    let firmware = Firmware::new(Phase::Sleep);
     // SAFETY: the sleep holds nothing that the OS's timer needs.
     match unsafe {
         interruptible(0, || {
-            poorwill_sleep::sleep(&Firmware::new(Phase::Sleep), quiesced, &mut work())
+            poorwill_sleep::sleep(&firmware, &mut quiesced, vector, &mut work())
         })
     } {
         Slept::Awake => Ok(()),
@@ -86,24 +94,28 @@ fn discard_others() {
 }
 
 /// Wakes the machine if it sleeps; else returns the reason. `began` is `time` at power-on.
-/// `no_cut`: why no cut was resumed.
-pub(crate) fn wake(began: u64, stopped: &DomainStopped<'_>, no_cut: Option<CutReason>) -> ColdBoot {
+/// `no_cut`: why no cut was resumed. `start_cold` starts a domain beside others that have woken.
+pub(crate) fn wake(
+    began: u64,
+    none: &NoneStarted,
+    no_cut: Option<CutReason>,
+    start_cold: StartCold<'_>,
+) -> ColdBoot {
     let woke = {
-        let mut memory = os_memory(stopped);
+        let mut memories: Memories = domain::all().map(|one| memory_of(one, none)).collect();
+        let mut stopped: ArrayVec<_, MAX_DOMAINS> = (domain::all().zip(&mut memories))
+            .map(|(domain, memory)| Stopped::new(domain, memory))
+            .collect();
+        let firmware = Firmware::starting(start_cold);
         // SAFETY: the wake holds nothing that the OS's timer needs.
         unsafe {
             interruptible(0, || {
-                poorwill_sleep::wake(
-                    &Firmware::new(Phase::Start),
-                    &mut memory,
-                    &mut work(),
-                    began,
-                )
+                poorwill_sleep::wake(&firmware, &mut stopped, &mut work(), began)
             })
         }
     };
-    let core = match woke {
-        Woke::Awake(core) => core,
+    let last = match woke {
+        Woke::Awake(last) => last,
         Woke::Cold(reason) => {
             discard_others();
             return reason;
@@ -119,12 +131,25 @@ pub(crate) fn wake(began: u64, stopped: &DomainStopped<'_>, no_cut: Option<CutRe
     };
     #[cfg(feature = "irqs-off")]
     power::say_irqs_off();
-    report::tell_log(stopped.domain());
-    let time = &platform().time;
-    time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
-    let hart = hart::find(core.hart()).expect("the check of the state found the hart");
-    hart.domain().run();
-    hart.start(Task::Wake(core.vector()))
-        .expect("every hart waits for its start");
+    release(domain::last(), last, start_cold);
     hart::this_hart().wait()
+}
+
+/// Lets a domain go on that has slept.
+pub(super) fn release(
+    domain: &'static LiveDomain,
+    outcome: Outcome<Core>,
+    start_cold: StartCold<'_>,
+) {
+    match outcome {
+        Outcome::Wakes(core) => {
+            report::tell_log(domain);
+            let hart = hart::find(core.hart()).expect("the check of the state found the hart");
+            domain.run();
+            hart.start(Task::Wake(core.vector()))
+                .expect("every hart waits for its start");
+        }
+        Outcome::Cold(reason) => start_cold(domain, reason),
+        Outcome::Ended(_) => domain_state::give_up(domain),
+    }
 }

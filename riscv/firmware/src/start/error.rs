@@ -16,6 +16,8 @@ pub(super) enum BootError {
     NotArrived(u64),
     #[error("{0}")]
     NextStage(#[from] NextStageError),
+    #[error("its device tree lies in another domain's memory, which is not as it was loaded")]
+    ForeignTree,
     #[error("{0}")]
     Description(#[from] DescriptionError),
     #[error("{0}")]
@@ -40,7 +42,10 @@ impl BootError {
             | BootError::NoBootHart(_)
             | BootError::NotStopped(_)
             | BootError::Start(_) => true,
-            BootError::FwDynamic(_) | BootError::NextStage(_) | BootError::Description(_) => false,
+            BootError::FwDynamic(_)
+            | BootError::NextStage(_)
+            | BootError::ForeignTree
+            | BootError::Description(_) => false,
         }
     }
 }

@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::memory::{self, DivideError, Memory};
 use super::partition;
 use super::previous::{Described, Previous};
-use crate::domain::{self, LoneDomain, pmp};
+use crate::domain::{self, pmp};
 use crate::entry::stack::{self, Stacks};
 use crate::platform::mediated::{self, Mediated, Mediates};
 use crate::platform::power_fail::{CutObstacle, PowerFail};
@@ -141,7 +141,7 @@ unsafe fn set_up(
         let mediates = protect(machine, own, readable, protection, fenced)?;
         Platform {
             began: time.ticks(),
-            identity: identity(machine, &memory, lone),
+            identity: identity(machine, &memory, previous.domains.digest()),
             power_fail: match taken {
                 Some(taken) => PowerFail::find(machine, memory.ranges(), [[firmware, data], taken]),
                 None => machine.power_fail.map(|_| Err(CutObstacle::Domains)),
@@ -153,7 +153,7 @@ unsafe fn set_up(
             firmware: [firmware, data],
             vault,
             mediated: Mediated::start(machine, mediates),
-            only_retains: previous.domains.only_retain(),
+            keeps: previous.domains.keep(),
             clock_page: machine.rtc.filter(|_| fenced).map(page_of),
             time,
             interrupts: interrupts::Interrupts::new(machine, domain::owner),
@@ -247,14 +247,10 @@ fn protect(
     })
 }
 
-/// The machine's identity, to which a lone domain's partition belongs.
-fn identity(
-    machine: &Machine,
-    memory: &MemoryMap,
-    lone: Option<LoneDomain<'_>>,
-) -> MachineIdentity {
+/// The machine's identity, to which the digest of its partition belongs.
+fn identity(machine: &Machine, memory: &MemoryMap, partition: Option<u64>) -> MachineIdentity {
     let whole = machine.identity(memory.ranges());
-    lone.map_or(whole, |lone| identity_with(lone.digest, whole))
+    partition.map_or(whole, |digest| identity_with(digest, whole))
 }
 
 fn page_of(address: u64) -> PhysRange {

@@ -17,9 +17,9 @@ use poorwill_memory::EntryPoint;
 use poorwill_sleep::ColdBoot;
 use poorwill_sleep::cut::NoGo;
 
-use crate::domain;
+use crate::domain::{self, LiveDomain};
 use crate::entry::stack;
-use crate::hart::domain_state::{DomainStopped, NoneStarted};
+use crate::hart::domain_state::NoneStarted;
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
 use crate::platform::{self, loaded, platform, power};
@@ -52,20 +52,20 @@ fn boot(
     irqs_off::begin();
     stack::begin_on_deep();
     let begun = start(hart_id, tree, information)?;
-    let reason = resume(begun.own, begun.began)?;
+    let reason = resume(&begun)?;
     say!("cold boot: {reason}");
     start_domains(begun.own, &begun.next, reason)
 }
 
-/// Resumes a cut, or wakes the machine from its image; else returns the reason for a cold boot.
-fn resume(own: ThisHart, began: u64) -> Result<ColdBoot, BootError> {
+/// Resumes a cut, or wakes the machine from its image or its set; else returns the reason for a cold
+/// boot.
+fn resume(begun: &Begun) -> Result<ColdBoot, BootError> {
     // The power supply may still ramp up. A wake would then end in a cut as soon as the line is
     // armed.
     early(cut::wait_for_power);
 
-    let stopped = DomainStopped::before_start(own.domain());
-    let stopped = stopped.map_err(|hart| BootError::NotStopped(hart.id()))?;
-    let no_cut = match cut::go(own, began) {
+    let none = NoneStarted::find().map_err(|hart| BootError::NotStopped(hart.id()))?;
+    let no_cut = match cut::go(begun.own, begun.began) {
         Ok(never) => match never {},
         Err(NoGo::Cold(reason)) => reason,
         Err(NoGo::Reset(reason)) => {
@@ -73,7 +73,8 @@ fn resume(own: ThisHart, began: u64) -> Result<ColdBoot, BootError> {
             power::restart()
         }
     };
-    let reason = sleep::wake(began, &stopped, no_cut);
+    let start_cold = |domain, reason| start_beside(domain, begun, reason);
+    let reason = sleep::wake(begun.began, &none, no_cut, &start_cold);
     Ok(no_cut.map_or(reason, ColdBoot::Cut))
 }
 
@@ -104,6 +105,33 @@ fn start_domains(
     }
     // Like all harts, this one waits for its start.
     own.wait()
+}
+
+/// Starts the next stage of a domain while others run; without success, ends the domain.
+fn start_beside(domain: &'static LiveDomain, begun: &Begun, reason: ColdBoot) {
+    let started = prepare_beside(domain, reason).and_then(|entry| {
+        let first = boot_hart::of(domain, &begun.own, &begun.next)?;
+        domain.run();
+        Ok(first.start(Task::Start(entry))?)
+    });
+    if let Err(error) = started {
+        say!("domain {} cannot start: {error}", domain.name);
+        // It may have been started halfway, by its state alone.
+        if domain.state.give_up().is_ok() {
+            domain::dma::close(domain);
+        }
+    }
+}
+
+/// Prepares the device tree of a domain that starts while others run. Their memory is not as the
+/// previous stage left it.
+fn prepare_beside(domain: &LiveDomain, reason: ColdBoot) -> Result<EntryPoint, BootError> {
+    let tree = domain.next_stage.tree.map(|tree| tree.blob);
+    if tree.is_some_and(|blob| !domain.memory.contains(blob.start, blob.length())) {
+        return Err(BootError::ForeignTree);
+    }
+    // SAFETY: the domain has not run since the power-on, and its tree lies in its own memory.
+    Ok(unsafe { next_stage::prepare(platform(), domain, reason, cut::has_line()) }?)
 }
 
 /// Prepares all domains' device trees. Returns where each next stage starts.
@@ -206,7 +234,7 @@ fn start(hart_id: u64, tree: usize, information: usize) -> Result<Begun, BootErr
 #[inline(never)]
 unsafe fn begin_fenced(machine: &Machine, partition: &'static Partition) -> Result<(), BootError> {
     let none = NoneStarted::find().map_err(|hart| BootError::NotStopped(hart.id()))?;
-    if platform().only_retains {
+    if platform().keeps.is_none() {
         sleep::discard_images(&none);
     }
     cut::forget_all();

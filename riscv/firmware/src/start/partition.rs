@@ -159,7 +159,7 @@ pub(super) fn describe(
     let without = harts.clone().filter(|hart| !has_domain(hart));
     without.for_each(|hart| say!("hart {hart} has no domain, and stays in machine mode"));
     let may_boot = harts.filter(|hart| has_domain(hart) && partition.may_boot_cold(*hart));
-    let may_boot = may_boot.collect();
+    let may_boot = waking_harts(partition, may_boot.collect());
     let described = match partition.lone() {
         None => Described::Fenced(partition),
         Some(node) => {
@@ -173,6 +173,18 @@ pub(super) fn describe(
         }
     };
     Ok((described, may_boot))
+}
+
+/// The harts among those that may boot the machine, to which it belongs to wake a set: those of the
+/// domain that wakes last, since the others do not wait for the hart that drives the wake.
+fn waking_harts(partition: &Partition, may_boot: BootHarts) -> BootHarts {
+    let last = partition.domains.last();
+    let is_last = |hart: &u64| last.is_some_and(|last| last.harts.contains(hart));
+    let waits = !partition.functions.is_empty() && may_boot.iter().any(is_last);
+    may_boot
+        .into_iter()
+        .filter(|hart| !waits || is_last(hart))
+        .collect()
 }
 
 /// Checks that the domains can be fenced, and that their next stages are in their memory.

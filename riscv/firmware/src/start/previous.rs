@@ -3,6 +3,7 @@
 use poorwill_devicetree::{DomainNode, Partition};
 use poorwill_domain::{FwDynamic, LoadedStage};
 use poorwill_memory::PhysRange;
+use poorwill_store::RecordFormat;
 
 use crate::domain::LoneDomain;
 
@@ -28,11 +29,21 @@ pub(super) enum Described {
 }
 
 impl Described {
-    /// Returns whether no device is machine mode's, so that the machine can only retain.
-    pub(super) fn only_retain(&self) -> bool {
+    /// The hash of the partition, for the machine's identity.
+    pub(super) fn digest(&self) -> Option<u64> {
         match self {
-            Described::None | Described::Lone(_) => false,
-            Described::Fenced(partition) => partition.functions.is_empty(),
+            Described::None => None,
+            Described::Lone(lone) => Some(lone.digest),
+            Described::Fenced(partition) => Some(partition.digest()),
+        }
+    }
+
+    /// What the machine keeps on a disk; `None`: it can only retain, as no device is machine mode's.
+    pub(super) fn keep(&self) -> Option<RecordFormat> {
+        match self {
+            Described::None | Described::Lone(_) => Some(RecordFormat::Image),
+            Described::Fenced(partition) if partition.functions.is_empty() => None,
+            Described::Fenced(_) => Some(RecordFormat::Set),
         }
     }
 
@@ -68,7 +79,6 @@ impl Lone {
         LoneDomain {
             node: self.node,
             stage: &self.stage,
-            digest: self.digest,
             tree,
         }
     }

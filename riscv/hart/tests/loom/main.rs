@@ -10,6 +10,7 @@
     reason = "the modules are a library's, and not every step is explored in every variant"
 )]
 
+mod ask;
 mod domains;
 mod hsm;
 mod job_gate;
@@ -41,6 +42,8 @@ macro_rules! variant {
                     pub(crate) const SeqCst: Ordering = Ordering::SeqCst;
                 }
             }
+            #[path = "../../src/ask.rs"]
+            pub(crate) mod ask;
             #[path = "../../../../portable/sleep/src/domain_state.rs"]
             pub(crate) mod domain_state;
             #[path = "../../src/hsm.rs"]
