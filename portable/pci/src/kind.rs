@@ -1,7 +1,6 @@
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use super::bus::look;
 use super::register::{
     CLASS, CLASS_IOMMU, CLASS_NVME, COMMAND_MASTER, COMMAND_MEMORY, ID, ID_SHARED_MEMORY,
 };
@@ -57,11 +56,6 @@ impl Kind {
             Kind::SharedMemory | Kind::Iommu => COMMAND_MEMORY,
         }
     }
-}
-
-/// The kind of a function that answers; `None` for other functions.
-pub fn kind_of(config: &impl ConfigSpace, function: Function) -> Option<Kind> {
-    Kind::of(config, function, look(config, function)?)
 }
 
 /// The registers take at least a page, and at most 4 GiB.

@@ -43,10 +43,10 @@ pub use error::PciError;
 pub use find::{Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 pub use in_use::{InUse, in_use};
-pub use kind::{Kind, kind_of};
+pub use kind::Kind;
 pub use list::{
-    Listed, bar_address, disable_intx, function_at, has_virtual_functions, holds_state, list,
-    refuse_virtual_functions, switch_off, take_access,
+    Listed, bar_address, disable_intx, function_at, has_virtual_functions, holds_state, kind_of,
+    list, refuse_virtual_functions, switch_off, take_access,
 };
 pub use location::{Location, MAX_DEPTH, MAX_DEVICES, MAX_IOMMUS, Step};
 pub use message::{Message, MessageTable, Messages, message_table, messages};

@@ -2,14 +2,14 @@
 
 use arrayvec::ArrayVec;
 
-use super::bus::{Bus, Present};
+use super::bus::{Bus, Present, look};
 use super::capability::{find, find_extended};
 use super::register::{
     BAR0, CLASS, COMMAND, COMMAND_IO, COMMAND_MASTER, COMMAND_MEMORY, COMMAND_NO_INTX, ID, Kept,
     NO_SOFT_RESET, POWER_CONTROL, POWER_MANAGEMENT, POWER_STATE, VIRTUAL_CONTROL, VIRTUAL_ENABLE,
     VIRTUAL_FUNCTIONS, is_bridge,
 };
-use super::{ConfigSpace, Function, HostBridge, Location, MAX_FUNCTIONS, PciError};
+use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_FUNCTIONS, PciError};
 
 /// A listed function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +159,11 @@ pub fn bar_address(config: &impl ConfigSpace, function: Function, bar: u8) -> Op
 pub fn take_access(config: &impl ConfigSpace, function: Function) {
     let command = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
     config.write32(function, COMMAND, command & !COMMAND_MASTER);
+}
+
+/// The kind of a function that answers; `None` for other functions.
+pub fn kind_of(config: &impl ConfigSpace, function: Function) -> Option<Kind> {
+    Kind::of(config, function, look(config, function)?)
 }
 
 /// Turns off a function's INTx.

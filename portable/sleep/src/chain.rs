@@ -1,14 +1,13 @@
 use poorwill_image::{
-    ImageKind, Progress, SaveError, SaveRequest, Saved, Seal, StateWriter, Workers, Workspace,
-    give_back, save,
+    Progress, SaveError, SaveRequest, Saved, StateWriter, Workers, Workspace, give_back, save,
 };
 use poorwill_medium::Medium;
 use poorwill_memory::{EntryPoint, OsMemory};
-use poorwill_store::{CommitError, Committed, OpenSlot, PartitionFingerprint, RecordFormat};
+use poorwill_store::{CommitError, Committed, OpenSlot, RecordFormat};
 
-use crate::core_state::Moment;
 use crate::error::NotKept;
 use crate::machine::{Domain, Machine};
+use crate::plan::Plan;
 use crate::state;
 
 /// A domain that sleeps with the machine: one of its harts is in its OS's call, and its others are
@@ -82,20 +81,6 @@ impl<'m, D: Domain> Quiesced<'m, D> {
             request,
         })
     }
-}
-
-/// The parameters of an image.
-#[derive(Debug)]
-pub(crate) struct Plan<'g, 'k> {
-    pub(crate) generation: u64,
-    pub(crate) kind: ImageKind,
-    /// The moment of the sleep, the same for all its images.
-    pub(crate) at: Moment,
-    /// It is the first image of its sleep, and has the machine's state.
-    pub(crate) is_first: bool,
-    pub(crate) seal: Option<Seal<'k>>,
-    /// The fingerprints of the partitions beside the image.
-    pub(crate) fingerprints: &'g [PartitionFingerprint],
 }
 
 /// A machine whose state is captured.

@@ -32,6 +32,7 @@ mod in_use;
 mod machine;
 pub mod park;
 mod persist;
+mod plan;
 mod report;
 mod reset_row;
 mod restore;

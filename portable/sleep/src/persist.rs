@@ -11,13 +11,14 @@ use poorwill_store::{
 };
 
 use crate::area::{AnyArea, Disk, OpenArea, Partitions, with_area};
-use crate::chain::{Plan, Quiesced, Written};
+use crate::chain::{Quiesced, Written};
 use crate::choice::{Choice, choose};
 use crate::core_state::Moment;
 use crate::error::{NoSleep, NotArmed, Obstacle};
 use crate::event::{Event, Saves, SleepReport};
 use crate::in_use::LeftInUse;
 use crate::machine::{Checkpoint, Domain, Job, Machine};
+use crate::plan::Plan;
 use crate::retain::Source;
 use crate::sealing::Sealing;
 use crate::work::Work;

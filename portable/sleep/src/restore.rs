@@ -71,7 +71,7 @@ impl<M: Machine> Restoring<'_, M> {
             self.admitted = Some(self.admit(area)?);
         }
         let began = machine.ticks();
-        let loaded = self.load(area, source, stopped.memory, &opened);
+        let loaded = self.load_marked(area, source, stopped.memory, &opened);
         machine.end_show();
         let loaded = loaded.map_err(|error| NotRestored::Partial(failure_of(error)))?;
         let wake = WakeReport {
@@ -134,7 +134,7 @@ impl<M: Machine> Restoring<'_, M> {
     /// memory is then complete or cleared.
     // Not inlined, so that this frame begins after the state is read.
     #[inline(never)]
-    fn load(
+    fn load_marked(
         &self,
         area: &mut AnyArea<'_, '_>,
         source: Source,

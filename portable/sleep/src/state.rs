@@ -3,10 +3,10 @@ use poorwill_memory::EntryPoint;
 use poorwill_store::{DiskChanged, PartitionDigest, PartitionFingerprint, unchanged};
 
 use crate::area::Partitions;
-use crate::chain::Plan;
 use crate::error::{AreaError, NotKept, StateRefusal};
 use crate::event::Event;
 use crate::machine::{Domain, Machine, State};
+use crate::plan::Plan;
 
 /// Owner of the section with the fingerprints of the partitions beside the image.
 const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");

@@ -221,7 +221,7 @@ pub(crate) fn last() -> &'static LiveDomain {
 ///
 /// # Panics
 ///
-/// If there is none.
+/// Without a domain there.
 pub(crate) fn at(index: usize) -> &'static LiveDomain {
     &filled()[index]
 }
