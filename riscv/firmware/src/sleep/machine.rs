@@ -12,17 +12,18 @@ use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, PageMap, PhysRange}
 use poorwill_sleep::cut::{CutCommitted, CutReason, NoCut};
 use poorwill_sleep::retain::Sleeper;
 use poorwill_sleep::{
-    AreaError, Bar, BootAttempt, Clock, ColdBoot, Console, Core, Devices, Domain, Event, HasVault,
-    Job, LeftInUse, LoadMark, MAX_DEVICES, Machine, Moment, NotKept, Obstacle, Outcome, Power,
-    RamWake, Startup, StateRefusal, WakeReport, WarmReset,
+    AreaError, Bar, BootAttempt, Clock, Console, Core, Devices, Domain, Event, HasVault, Job,
+    LeftInUse, LoadMark, MAX_DEVICES, Machine, Moment, NotKept, Obstacle, Outcome, Power, RamWake,
+    Startup, StateRefusal, WakeReport, WarmReset,
 };
 use poorwill_store::RecordFormat;
 use spin::Mutex;
 
 use super::device::{self, Place, Running};
 use super::iommus::{self, Phase};
+use super::release::{self, StartCold};
 use super::retain::Resting;
-use super::{run, woken};
+use super::woken;
 use crate::cut::{self, MachineState};
 use crate::domain::kept::{DomainState, OfDomain};
 use crate::domain::{self, LiveDomain, dma, report};
@@ -33,9 +34,6 @@ use crate::platform::bus::WakingDevices;
 use crate::platform::console::{self, print, say};
 use crate::platform::{entropy, platform, power_fail, vault, virtio};
 use poorwill_state::{Keep, Saving, Store};
-
-/// Starts a domain cold, for a reason, while others run. Without success it ends the domain.
-pub(crate) type StartCold<'a> = &'a dyn Fn(&'static LiveDomain, ColdBoot);
 
 /// The machine that this firmware runs on.
 pub(super) struct Firmware<'a> {
@@ -103,7 +101,7 @@ impl Machine for Firmware<'_> {
     }
 
     fn release(&self, domain: &LiveDomain, outcome: Outcome<Core>) {
-        run::release(domain::at(domain.index), outcome, self.start_cold);
+        release::release(domain::at(domain.index), outcome, self.start_cold);
     }
 }
 

@@ -6,6 +6,7 @@ mod device;
 mod domains;
 mod iommus;
 mod machine;
+mod release;
 mod retain;
 mod run;
 mod woken;

@@ -3,18 +3,18 @@
 use arrayvec::ArrayVec;
 use poorwill_arch::interruptible;
 use poorwill_devicetree::MAX_DOMAINS;
-use poorwill_hart::Task;
 use poorwill_image::PowerFails;
 use poorwill_memory::{EntryPoint, OsMemory};
 use poorwill_sleep::cut::CutReason;
-use poorwill_sleep::{Cleared, ColdBoot, Core, NoSleep, Outcome, Quiesced, Slept, Stopped, Woke};
+use poorwill_sleep::{Cleared, ColdBoot, NoSleep, Quiesced, Slept, Stopped, Woke};
 
 use super::iommus::Phase;
-use super::machine::{Firmware, StartCold};
+use super::machine::Firmware;
+use super::release::{StartCold, release};
 use crate::cut;
-use crate::domain::{self, LiveDomain, dma, report};
+use crate::domain::{self, dma};
 use crate::hart;
-use crate::hart::domain_state::{self, DomainStopped, NoneStarted};
+use crate::hart::domain_state::{DomainStopped, NoneStarted};
 use crate::hart::memory::{all_memory, memory_of, os_memory, work};
 use crate::hart::resting;
 use crate::platform::console::say;
@@ -133,23 +133,4 @@ pub(crate) fn wake(
     power::say_irqs_off();
     release(domain::last(), last, start_cold);
     hart::this_hart().wait()
-}
-
-/// Lets a domain go on that has slept.
-pub(super) fn release(
-    domain: &'static LiveDomain,
-    outcome: Outcome<Core>,
-    start_cold: StartCold<'_>,
-) {
-    match outcome {
-        Outcome::Wakes(core) => {
-            report::tell_log(domain);
-            let hart = hart::find(core.hart()).expect("the check of the state found the hart");
-            domain.run();
-            hart.start(Task::Wake(core.vector()))
-                .expect("every hart waits for its start");
-        }
-        Outcome::Cold(reason) => start_cold(domain, reason),
-        Outcome::Ended(_) => domain_state::give_up(domain),
-    }
 }
