@@ -8,7 +8,7 @@ use poorwill_hart::{HartContext, PageTables};
 use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{AddressSpace, Free, FreeListError, Span, free_pages};
-use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, PageMap, PhysRange};
+use poorwill_memory::{EntryPoint, FreeContents, MachineIdentity, OsMemory, PageMap, PhysRange};
 use poorwill_sleep::cut::{CutCommitted, CutReason, NoCut};
 use poorwill_sleep::retain::Sleeper;
 use poorwill_sleep::{
@@ -289,6 +289,13 @@ impl Domain for LiveDomain {
 
     fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError> {
         let satp = resting::address_space(self).map_err(|_| FreeListError::NoPageTables)?;
+        if satp == 0 && !self.name.is_empty() {
+            // A program beside an OS: it has no list of free pages.
+            return Ok(Free {
+                contents: FreeContents::Zeros,
+                pages: 0,
+            });
+        }
         let tables = PageTables::of_satp(satp).ok_or(FreeListError::NoPageTables)?;
         let found = free_pages(memory, &KernelSpace(tables), free)?;
         #[cfg(feature = "poison-free")]
