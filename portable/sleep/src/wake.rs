@@ -96,9 +96,11 @@ pub fn discard_images<M: Machine>(
     clear_after_load(machine, [memory])?;
     disarm(machine);
     for_each_area(machine, work, &mut |area| {
-        let had_image = area
-            .newest()
-            .is_ok_and(|image| image.kind() != ImageKind::Snapshot);
+        let is_there = |format| {
+            let image = area.newest_in(format);
+            image.is_ok_and(|image| image.kind() != ImageKind::Snapshot)
+        };
+        let had_image = is_there(RecordFormat::Image) || is_there(RecordFormat::Set);
         match area.discard_all(DiscardReason::ColdBoot) {
             Ok(()) if had_image => machine.say(&Event::ImageDiscarded),
             discarded => say_kept(machine, discarded.err()),

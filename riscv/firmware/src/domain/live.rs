@@ -44,7 +44,7 @@ pub(crate) struct LiveDomain {
     pub(crate) fences: Fences,
     pub(crate) asleep: Asleep,
     /// What the hart that wakes it restores.
-    pub(crate) waking: WakingHart,
+    pub(crate) waking: &'static WakingHart,
     /// The PMP plan of its harts; unset on a machine that cannot be protected.
     pub(crate) plan: Once<PmpPlan>,
 }
@@ -60,7 +60,12 @@ pub(super) struct Traits {
 }
 
 impl LiveDomain {
-    pub(super) fn new(index: usize, domain: Domain, traits: Traits) -> Self {
+    pub(super) fn new(
+        index: usize,
+        domain: Domain,
+        traits: Traits,
+        waking: &'static WakingHart,
+    ) -> Self {
         LiveDomain {
             index,
             name: traits.name,
@@ -76,7 +81,7 @@ impl LiveDomain {
             log_copy: Mutex::new(Log::new()),
             fences: Fences::new(),
             asleep: Asleep::new(),
-            waking: WakingHart::new(),
+            waking,
             plan: Once::new(),
         }
     }

@@ -29,6 +29,8 @@ use thiserror::Error;
 
 use live::Traits;
 
+use waking::WakingHart;
+
 pub(crate) use live::LiveDomain;
 
 /// Places for the domains.
@@ -43,6 +45,33 @@ static PLACES: Places = Places(UnsafeCell::new(
     [const { MaybeUninit::uninit() }; MAX_DOMAINS],
 ));
 
+/// Places for the state of their waking harts, which is too large to be moved with a domain.
+struct WakingPlaces(UnsafeCell<[MaybeUninit<WakingHart>; MAX_DOMAINS]>);
+
+// SAFETY: as for `Places`.
+unsafe impl Sync for WakingPlaces {}
+
+#[unsafe(link_section = ".bss.stacks")]
+static WAKING: WakingPlaces = WakingPlaces(UnsafeCell::new(
+    [const { MaybeUninit::uninit() }; MAX_DOMAINS],
+));
+
+/// Fills the place of a domain's waking hart.
+///
+/// # Safety
+///
+/// The place exists, and no other code uses it before COUNT includes it.
+// Not inlined: its frame must not stay on the deep stack during the start.
+#[inline(never)]
+unsafe fn waking_of(index: usize) -> &'static WakingHart {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let place = WAKING.0.get().cast::<WakingHart>().add(index);
+        place.write(WakingHart::new());
+        &*place
+    }
+}
+
 /// Number of domains: the first places up to it are filled.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -53,7 +82,7 @@ fn first_place() -> *mut LiveDomain {
 /// Makes a domain from its index, in its place, as copies take time. Only the hart that starts the
 /// platform calls this.
 #[inline]
-fn push(make: impl FnOnce(usize) -> LiveDomain) -> &'static LiveDomain {
+fn push(make: impl FnOnce(usize, &'static WakingHart) -> LiveDomain) -> &'static LiveDomain {
     let index = COUNT.load(Ordering::Relaxed);
     assert!(
         index < MAX_DOMAINS,
@@ -62,7 +91,7 @@ fn push(make: impl FnOnce(usize) -> LiveDomain) -> &'static LiveDomain {
     // SAFETY: the place exists, and no other code uses it before COUNT includes it.
     let domain = unsafe {
         let place = first_place().add(index);
-        place.write(make(index));
+        place.write(make(index, waking_of(index)));
         &*place
     };
     COUNT.store(index + 1, Ordering::Release);
@@ -124,13 +153,15 @@ pub(super) fn start(
         next_mode: node.map_or_else(NextMode::default, |node| node.next_mode),
     };
     let Some(lone) = lone else {
-        return Ok(push(|index| LiveDomain::new(index, domain(), traits(None))));
+        return Ok(push(|index, waking| {
+            LiveDomain::new(index, domain(), traits(None), waking)
+        }));
     };
     let mut limited = Ok(());
-    let live = push(|index| {
+    let live = push(|index, waking| {
         let mut domain = domain();
         limited = domain.limit(lone.node, lone.stage, &machine.memory, lone.tree);
-        LiveDomain::new(index, domain, traits(Some(lone.node)))
+        LiveDomain::new(index, domain, traits(Some(lone.node)), waking)
     });
     limited?;
     Ok(live)
@@ -180,7 +211,7 @@ pub(super) fn add(added: AddedDomain<'_>) {
         takes_interrupts: added.takes_interrupts,
         next_mode: node.next_mode,
     };
-    push(|index| LiveDomain::new(index, domain, traits));
+    push(|index, waking| LiveDomain::new(index, domain, traits, waking));
 }
 
 fn filled() -> &'static [LiveDomain] {

@@ -95,6 +95,8 @@ fn discard_others() {
 
 /// Wakes the machine if it sleeps; else returns the reason. `began` is `time` at power-on.
 /// `no_cut`: why no cut was resumed. `start_cold` starts a domain beside others that have woken.
+// Not inlined: its frame must not lie below the start on the deep stack.
+#[inline(never)]
 pub(crate) fn wake(
     began: u64,
     none: &NoneStarted,

@@ -59,6 +59,8 @@ fn boot(
 
 /// Resumes a cut, or wakes the machine from its image or its set; else returns the reason for a cold
 /// boot.
+// Not inlined: as for `start`.
+#[inline(never)]
 fn resume(begun: &Begun) -> Result<ColdBoot, BootError> {
     // The power supply may still ramp up. A wake would then end in a cut as soon as the line is
     // armed.
