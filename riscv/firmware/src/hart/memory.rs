@@ -1,6 +1,8 @@
 //! The work memory of sleeps and wakes, and access to the OS's memory.
 
+use arrayvec::ArrayVec;
 use poorwill_arch::interruptible;
+use poorwill_devicetree::MAX_DOMAINS;
 use poorwill_image::{NotOpened, SealedMemory, SealingKey, Workspace, open_in_place};
 use poorwill_medium::nvme::QueueMemory;
 use poorwill_memory::{OsMemory, Page};
@@ -38,6 +40,16 @@ struct Lent {
     work: Mutex<Work<'static>>,
     /// The queues of the running controller.
     queues: Mutex<&'static mut QueueMemory>,
+    /// Not on the deep stack, which a save needs.
+    memories: Mutex<Memories>,
+}
+
+/// Access to the memory of each domain that sleeps or wakes.
+pub(crate) type Memories = ArrayVec<OsMemory, MAX_DOMAINS>;
+
+/// The memories of a sleep or a wake, which fills them.
+pub(crate) fn memories() -> MutexGuard<'static, Memories> {
+    lent().memories.lock()
 }
 
 static LENT: Once<Lent> = Once::new();
@@ -69,6 +81,7 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
     LENT.call_once(|| Lent {
         work: Mutex::new(work),
         queues: Mutex::new(queues),
+        memories: Mutex::new(Memories::new_const()),
     });
 }
 

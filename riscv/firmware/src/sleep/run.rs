@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use poorwill_arch::interruptible;
 use poorwill_devicetree::MAX_DOMAINS;
 use poorwill_image::PowerFails;
-use poorwill_memory::{EntryPoint, OsMemory};
+use poorwill_memory::EntryPoint;
 use poorwill_sleep::cut::CutReason;
 use poorwill_sleep::{Cleared, ColdBoot, NoSleep, Quiesced, Slept, Stopped, Woke};
 
@@ -15,13 +15,10 @@ use crate::cut;
 use crate::domain::{self, dma};
 use crate::hart;
 use crate::hart::domain_state::{DomainStopped, NoneStarted};
-use crate::hart::memory::{all_memory, memory_of, os_memory, work};
+use crate::hart::memory::{all_memory, memories, memory_of, os_memory, work};
 use crate::hart::resting;
 use crate::platform::console::say;
 use crate::platform::power::{self, PowerOff};
-
-/// Memory of domains.
-type Memories = ArrayVec<OsMemory, MAX_DOMAINS>;
 
 /// Puts the machine to sleep, with all domains that do. Returns only if the machine wakes without a
 /// power-off, before any of its domains does. The calling hart's OS continues at `vector`.
@@ -31,8 +28,10 @@ type Memories = ArrayVec<OsMemory, MAX_DOMAINS>;
 /// [`NoSleep`]: the machine was to be saved at once, and could not.
 pub(super) fn sleep_machine(vector: EntryPoint) -> Result<(), NoSleep> {
     let asleep = || domain::all().filter_map(DomainStopped::asleep);
-    let mut memories: Memories = asleep().map(|stopped| os_memory(&stopped)).collect();
-    let mut quiesced: ArrayVec<_, MAX_DOMAINS> = (asleep().zip(&mut memories))
+    let mut memories = memories();
+    memories.clear();
+    asleep().for_each(|stopped| memories.push(os_memory(&stopped)));
+    let mut quiesced: ArrayVec<_, MAX_DOMAINS> = (asleep().zip(&mut *memories))
         .map(|(stopped, memory)| {
             let domain = stopped.domain();
             Quiesced::new(domain, memory, resting::vector(domain))
@@ -104,8 +103,10 @@ pub(crate) fn wake(
     start_cold: StartCold<'_>,
 ) -> ColdBoot {
     let woke = {
-        let mut memories: Memories = domain::all().map(|one| memory_of(one, none)).collect();
-        let mut stopped: ArrayVec<_, MAX_DOMAINS> = (domain::all().zip(&mut memories))
+        let mut memories = memories();
+        memories.clear();
+        domain::all().for_each(|domain| memories.push(memory_of(domain, none)));
+        let mut stopped: ArrayVec<_, MAX_DOMAINS> = (domain::all().zip(&mut *memories))
             .map(|(domain, memory)| Stopped::new(domain, memory))
             .collect();
         let firmware = Firmware::starting(start_cold);
