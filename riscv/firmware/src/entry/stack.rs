@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use poorwill_arch::hart_id;
 use poorwill_hart::StackLock;
 use poorwill_memory::{PAGE_BYTES, Page};
-use spin::Once;
+use spin::{Mutex, Once};
 
 pub(super) const STACK_BYTES: usize = 8 << 10;
 
@@ -32,6 +32,32 @@ unsafe impl<const BYTES: usize> Sync for Stack<BYTES> {}
 #[unsafe(link_section = ".bss.stacks")]
 pub(super) static DEEP_STACK: Stack<DEEP_STACK_BYTES> =
     Stack(UnsafeCell::new([0; DEEP_STACK_BYTES]));
+
+/// Bytes of the stack for a job of a hart that rests: a hart's state takes 13 KiB.
+const JOB_STACK_BYTES: usize = 32 << 10;
+
+#[unsafe(link_section = ".bss.stacks")]
+static JOB_STACK: Stack<JOB_STACK_BYTES> = Stack(UnsafeCell::new([0; JOB_STACK_BYTES]));
+
+/// Held by the hart on that stack.
+static JOB: Mutex<()> = Mutex::new(());
+
+/// Runs a job that needs more than a hart's own stack, while another hart has the deep one.
+pub(crate) fn for_job<R>(job: impl FnOnce() -> R) -> R {
+    let _one = JOB.lock();
+    let lowest: *mut u64 = JOB_STACK.0.get().cast();
+    let top = lowest.addr() + JOB_STACK_BYTES;
+    // SAFETY: the stack is memory of its own, and the lock gives it to this hart.
+    let (result, is_intact) = unsafe {
+        lowest.write_volatile(PAINT);
+        (on(top, job), lowest.read_volatile() == PAINT)
+    };
+    assert!(
+        is_intact,
+        "the stack of {JOB_STACK_BYTES} bytes is too small"
+    );
+    result
+}
 
 /// The use of the deep stack.
 struct DeepUse {

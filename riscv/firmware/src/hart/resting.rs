@@ -5,6 +5,7 @@ use poorwill_memory::EntryPoint;
 
 use crate::domain::LiveDomain;
 use crate::domain::asleep::{Job, SleepingHart};
+use crate::entry::stack;
 use crate::hart::{self, this_hart};
 use crate::platform::platform;
 
@@ -75,7 +76,7 @@ pub(crate) fn answer(domain: &LiveDomain, as_left: impl FnOnce()) -> bool {
     as_left();
     let job = *domain.asleep.job.lock();
     if let Some(job) = job {
-        job();
+        stack::for_job(job);
     }
     domain.asleep.ask.done();
     true

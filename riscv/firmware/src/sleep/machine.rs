@@ -327,7 +327,8 @@ impl Domain for LiveDomain {
 
     fn restore(&self, (core, hart, domain): Self::State<'_>, wake: &WakeReport) -> Core {
         OfDomain::of(self.number()).put_back(Store::Image, &domain);
-        if !report::tell(self, &Startup::Image(wake)) {
+        let has_tree = self.next_stage.tree.is_some();
+        if !report::tell(self, &Startup::Image(wake)) && has_tree {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
         if let Some(id) = &platform().generation_id {
