@@ -62,6 +62,11 @@ impl<B: Registers<u32>, C: Registers<u8>> Can<B, C> {
         self.bridge.write(INTCSR, CARD_INTERRUPT);
     }
 
+    /// The card is as [`start`](Self::start) has left it. After a power-off its bridge is not.
+    pub fn has_kept_power(&self) -> bool {
+        self.bridge.read(INTCSR) & CARD_INTERRUPT != 0
+    }
+
     /// Sends a frame with an identifier of 11 bits; returns whether the controller took it. After
     /// a bus-off the controller is set up again, and the frame is not sent.
     pub fn send(&self, id: u16, data: [u8; 8]) -> bool {

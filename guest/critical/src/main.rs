@@ -182,7 +182,8 @@ impl Guest {
         }
     }
 
-    /// Calls SUSP once. Its timer and the serial line may wake it.
+    /// Calls SUSP once. Its timer and the serial line may wake it; after a power-off the next
+    /// power-on does, and its devices have lost their state.
     fn sleep(&mut self) {
         let ticks = |ms| u64::from(ms) * self.board.timebase / 1000;
         let wake = (self.board.wake_after_ms).map(|ms| time() + ticks(ms));
@@ -191,8 +192,13 @@ impl Guest {
         match suspend() {
             Ok(()) => {
                 self.counts.wakes += 1;
-                let events = ["wake by=timer", "wake by=serial"];
-                self.event = Some(events[usize::from(self.start())]);
+                let has_kept_power = self.can.has_kept_power();
+                let had_bytes = self.start();
+                self.event = Some(match (has_kept_power, had_bytes) {
+                    (false, _) => "wake by=power",
+                    (true, true) => "wake by=serial",
+                    (true, false) => "wake by=timer",
+                });
             }
             Err(error) => {
                 imsic::write(imsic::EIE0, ALL);

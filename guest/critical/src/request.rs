@@ -5,35 +5,30 @@ use sbi_spec::binary::RET_ERR_DENIED;
 /// The byte that asks for a sleep.
 const SLEEP: u8 = b's';
 
-/// A request to sleep. It stands until the guest has slept, or until another byte withdraws it.
-/// So a byte that is meant to wake the machine is not lost if it comes before the sleep.
+/// A request to sleep. It stands until the guest has slept, until a call fails, or until another
+/// byte withdraws it. So a byte that is meant to wake the machine is not lost if it comes before the
+/// sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SleepRequest {
-    is_made: bool,
-    said: isize,
-}
+pub struct SleepRequest(bool);
 
 impl SleepRequest {
     /// Takes a byte of the serial line: `s` asks for a sleep, any other byte withdraws the request.
     pub fn hear(&mut self, byte: u8) {
-        *self = SleepRequest {
-            is_made: byte == SLEEP,
-            ..SleepRequest::default()
-        };
+        self.0 = byte == SLEEP;
     }
 
     /// The guest is to call SUSP at the end of this control period.
     #[must_use]
     pub fn is_made(&self) -> bool {
-        self.is_made
+        self.0
     }
 
     /// Takes the error of a call of SUSP; returns whether to report it. DENIED means that other
-    /// domains still run: the next control period calls again. Other errors are reported once.
+    /// domains still run: the next control period calls again. Another error withdraws the request,
+    /// since a save that fails takes long and may fail again.
     pub fn refused(&mut self, error: isize) -> bool {
-        let is_new = self.said != error && error != RET_ERR_DENIED.cast_signed();
-        self.said = error;
-        is_new
+        self.0 &= error == RET_ERR_DENIED.cast_signed();
+        !self.0
     }
 }
 
@@ -52,14 +47,15 @@ mod tests {
     }
 
     #[test]
-    fn denials_are_silent_and_each_other_error_is_reported_once() {
+    fn a_denied_request_stands_and_a_failed_one_is_withdrawn() {
         let mut request = SleepRequest::default();
         request.hear(b's');
-        assert!(![-4, -4].map(|error| request.refused(error)).contains(&true));
-        assert_eq!(
-            [-1, -1, -4, -2].map(|error| request.refused(error)),
-            [true, false, false, true]
-        );
-        assert!(request.is_made());
+        for _ in 0..2 {
+            assert!(!request.refused(-4) && request.is_made());
+        }
+        for error in [-1, -2] {
+            request.hear(b's');
+            assert!(request.refused(error) && !request.is_made());
+        }
     }
 }

@@ -24,7 +24,8 @@ struct Bridge<'a>(&'a Model);
 struct Chip<'a>(&'a Model);
 
 impl Registers<u32> for Bridge<'_> {
-    fn read(&self, _offset: u64) -> u32 {
+    fn read(&self, offset: u64) -> u32 {
+        assert_eq!(offset, 0x38);
         self.0.borrow().bridge
     }
 
@@ -107,6 +108,18 @@ fn a_card_in_any_state_is_set_up_and_sends() {
         let frame = [8, 0x24, 0x60, 7, 0, 0, 0, 5, 0, 3, 0];
         assert_eq!(model.borrow().sent, [frame]);
     }
+}
+
+#[test]
+fn a_power_off_shows_in_the_bridge_and_a_bus_off_does_not() {
+    let model = card(1);
+    let can = Can::new(Bridge(&model), Chip(&model));
+    assert!(!can.has_kept_power());
+    can.start();
+    model.borrow_mut().mode = 9;
+    assert!(can.has_kept_power());
+    model.replace(card(1).into_inner());
+    assert!(!can.has_kept_power());
 }
 
 #[test]
