@@ -9,6 +9,7 @@ use sbi_spec::susp::{EID_SUSP, SUSPEND};
 use crate::attack;
 use crate::output::say;
 use crate::probe::set_timer;
+use crate::watch;
 
 /// Time between two sleeps, and between two requests of the master, in units of 100 ns.
 const AWAKE: u64 = 200_000;
@@ -16,15 +17,17 @@ const PERIOD: u64 = 10_000;
 
 /// Parks, and says how long each sleep takes.
 pub(crate) fn park(sleep: u64) {
+    watch::fill();
     for number in 1.. {
         pause(AWAKE);
         let began = time();
         set_timer(began + sleep);
         match suspend() {
-            Ok(()) => say(format_args!(
-                "parked {number}: {} of {sleep} ticks",
-                time() - began
-            )),
+            Ok(()) => {
+                let ticks = time() - began;
+                say(format_args!("parked {number}: {ticks} of {sleep} ticks"));
+                say_if_changed();
+            }
             Err(error) => return say(format_args!("FAIL: a park answers {error}")),
         }
     }
@@ -65,6 +68,7 @@ pub(crate) fn ask(refusals: u64) {
 
 /// Asks for the machine's sleep in each period, and says how long each sleep takes.
 pub(crate) fn master(sleep: u64) {
+    watch::fill();
     let (mut slept, mut denied) = (0, 0);
     loop {
         pause(PERIOD);
@@ -77,11 +81,20 @@ pub(crate) fn master(sleep: u64) {
                     "slept {slept}: {} of {sleep} ticks, denied {denied}",
                     time() - began
                 ));
+                say_if_changed();
                 denied = 0;
             }
             Err(DENIED) => denied += 1,
             Err(error) => return say(format_args!("FAIL: a sleep answers {error}")),
         }
+    }
+}
+
+/// Says if a sleep did not keep the domain's memory.
+fn say_if_changed() {
+    let changed = watch::changed();
+    if changed != 0 {
+        say(format_args!("FAIL: a sleep changed {changed} words"));
     }
 }
 

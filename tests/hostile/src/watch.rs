@@ -41,14 +41,30 @@ fn pattern(place: usize) -> u64 {
     (place as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Watches for six seconds, and says what it has seen.
-pub(crate) fn run(orders: &Orders) {
-    let device = orders.device;
+/// Fills the block.
+pub(crate) fn fill() {
     let block = BLOCK.0.get().cast::<u64>();
     for place in 0..WORDS {
         // SAFETY: within the block, which this hart alone uses.
         unsafe { block.add(place).write_volatile(pattern(place)) };
     }
+}
+
+/// The number of words of the block that are not as it was filled.
+pub(crate) fn changed() -> usize {
+    let block = BLOCK.0.get().cast::<u64>();
+    let is_changed = |place: &usize| {
+        // SAFETY: as above.
+        let word = unsafe { block.add(*place).read_volatile() };
+        word != pattern(*place)
+    };
+    (0..WORDS).filter(is_changed).count()
+}
+
+/// Watches for six seconds, and says what it has seen.
+pub(crate) fn run(orders: &Orders) {
+    let device = orders.device;
+    fill();
     if device != 0 {
         write(device + LIVENESS, ALIVE);
     }
@@ -61,23 +77,19 @@ pub(crate) fn run(orders: &Orders) {
         }
     }
     let end = time() + WATCH;
-    let mut changed = 0;
+    let mut words_changed = 0;
     let mut pending = false;
     while time() < end {
-        for place in 0..WORDS {
-            // SAFETY: as above.
-            let word = unsafe { block.add(place).read_volatile() };
-            changed += usize::from(word != pattern(place));
-        }
-        changed += usize::from(device != 0 && read(device + LIVENESS) != !ALIVE);
+        words_changed += changed();
+        words_changed += usize::from(device != 0 && read(device + LIVENESS) != !ALIVE);
         pending |= match orders.file {
             0 => takes_external(),
             _ => is_pending(IDENTITY),
         };
     }
-    let is_intact = changed == 0 && !pending;
+    let is_intact = words_changed == 0 && !pending;
     say(format_args!(
-        "{}: {changed} words changed, pending={pending}",
+        "{}: {words_changed} words changed, pending={pending}",
         if is_intact { "intact" } else { "FAIL" }
     ));
 }
