@@ -11,6 +11,10 @@ pub(crate) const SLEPT: &str = "poorwill: sleep mode=persist ";
 pub(crate) const KEPT: &str = "poorwill: sleep mode=snapshot ";
 /// Start of the firmware's line after it has loaded the machine.
 pub(crate) const WOKE: &str = "poorwill: wake loaded_bytes=";
+/// Parts of the firmware's line after it has loaded a domain.
+const DOMAIN_WOKE: [&str; 2] = ["poorwill: wake domain=", " mode=persist "];
+/// Start of the reason why a domain boots cold beside others that wake.
+const OF_DOMAIN: &str = "domain ";
 /// Start of the firmware's line before it starts the next stage without an image.
 pub(crate) const COLD_BOOT: &str = "poorwill: cold boot: ";
 
@@ -35,12 +39,16 @@ pub(crate) enum Start {
     Wake,
     /// By a cold boot, for a reason that matches this pattern.
     Cold(String),
+    /// By a wake of some domains. Each other one boots cold, for a reason that matches this pattern.
+    WakeBeside(String),
 }
 
 impl Start {
     /// Checks that the lines of a power-on show this kind of start, and not the other.
     pub(crate) fn check(&self, lines: &[&str]) -> anyhow::Result<()> {
-        let woke = lines.iter().any(|line| line.contains(WOKE));
+        let has_woken =
+            |line: &str| line.contains(WOKE) || DOMAIN_WOKE.iter().all(|part| line.contains(part));
+        let woke = lines.iter().any(|line| has_woken(line));
         let reasons: Vec<_> = lines
             .iter()
             .filter_map(|line| Some(line.split_once(COLD_BOOT)?.1))
@@ -57,18 +65,30 @@ impl Start {
                     !woke,
                     "the machine woke, but should have booted cold: {wanted}"
                 );
-                let wanted = pattern(wanted)?;
-                ensure!(!reasons.is_empty(), "no line {COLD_BOOT:?}");
-                for reason in reasons {
-                    ensure!(
-                        wanted.is_match(reason),
-                        "cold boot: {reason:?}, wanted {wanted:?}"
-                    );
-                }
+                check_reasons(&reasons, wanted)?;
+            }
+            Self::WakeBeside(wanted) => {
+                ensure!(woke, "no domain woke");
+                check_reasons(&reasons, wanted)?;
+                let all = reasons.iter().find(|reason| !reason.starts_with(OF_DOMAIN));
+                ensure!(all.is_none(), "all domains booted cold: {all:?}");
             }
         }
         Ok(())
     }
+}
+
+/// Checks that there are reasons of cold boots, and that each matches a pattern.
+fn check_reasons(reasons: &[&str], wanted: &str) -> anyhow::Result<()> {
+    let wanted = pattern(wanted)?;
+    ensure!(!reasons.is_empty(), "no line {COLD_BOOT:?}");
+    for reason in reasons {
+        ensure!(
+            wanted.is_match(reason),
+            "cold boot: {reason:?}, wanted {wanted:?}"
+        );
+    }
+    Ok(())
 }
 
 /// Checks that there are lines for all of `wanted`, in this order.
@@ -214,6 +234,21 @@ mod tests {
         for bad in [&woke[..], &[], &[woke[0], cold[1]], &other] {
             no_image.check(bad).unwrap_err();
         }
+    }
+
+    #[test]
+    fn domains_wake_beside_others_that_boot_cold() {
+        let woke = "poorwill: wake domain=a mode=persist loaded_bytes=1 load_ms=1 us=2";
+        let retained = "poorwill: wake domain=a mode=retain source=timer";
+        let cold = "poorwill: cold boot: domain b: the image is damaged";
+        let all = "poorwill: cold boot: the image is damaged";
+        let beside = Start::WakeBeside("damaged$".to_owned());
+        beside.check(&[woke, cold]).unwrap();
+        for bad in [&[woke][..], &[retained, cold], &[woke, all], &[all], &[]] {
+            beside.check(bad).unwrap_err();
+        }
+        Start::Wake.check(&[woke]).unwrap();
+        Start::Wake.check(&[woke, cold]).unwrap_err();
     }
 
     #[test]

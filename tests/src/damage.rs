@@ -17,14 +17,22 @@ use zerocopy::IntoBytes;
 
 use crate::plan::{Damage, Place};
 
-/// The sleep area of a disk, with its image if there is one.
+/// The sleep area of a disk, with its image or its set if there is one.
 pub(crate) struct Found {
     area: AreaLocation,
     /// Offset of the slot's record on the disk, in bytes.
     record: u64,
     /// Offset of the slot on the disk, in bytes.
     slot: u64,
-    header: Option<Header>,
+    /// The image, or the parts of the set.
+    images: Vec<Image>,
+}
+
+/// An image on a disk.
+struct Image {
+    /// Its offset on the disk, in bytes.
+    start: u64,
+    header: Header,
 }
 
 impl Found {
@@ -41,21 +49,34 @@ impl Found {
         let window = Window::new(&mut medium, location.start, location.length)?;
         let mut scratch = Page::ZERO;
         let mut area = Area::open(window, &mut scratch, None, RecordFormat::Image)?;
-        let committed = area.newest().ok().map(|image| image.slot());
+        let set = || area.newest_in(RecordFormat::Set);
+        let committed = area.newest().or_else(|_| set()).ok();
+        let committed = committed.map(|image| image.slot());
         let slot = committed.unwrap_or(SlotId::First);
         let slot_offset = match area.slots()[slot.index()].record() {
             Some(record) => record.slot_offset,
             None => FIRST_SLOT,
         };
-        let header = committed.is_some().then(|| {
-            area.slot(slot)?.read(0, core::slice::from_mut(&mut page))?;
-            anyhow::Ok(Header::parse(&page)?)
-        });
+        let start = location.start + slot_offset;
+        let offsets: Vec<_> = match (committed, area.parts(slot)) {
+            (None, _) => Vec::new(),
+            (Some(_), []) => vec![0],
+            (Some(_), parts) => (parts.iter().map(|part| part.first_page * PAGE_BYTES)).collect(),
+        };
+        let mut image = |offset| {
+            let mut slot = area.slot(slot)?;
+            slot.read(offset, core::slice::from_mut(&mut page))?;
+            anyhow::Ok(Image {
+                start: start + offset,
+                header: Header::parse(&page)?,
+            })
+        };
+        let images = offsets.into_iter().map(&mut image);
         Ok(Self {
             area: location,
             record: location.start + (1 + slot.index() as u64) * PAGE_BYTES,
-            slot: location.start + slot_offset,
-            header: header.transpose()?,
+            slot: start,
+            images: images.collect::<Result<_, _>>()?,
         })
     }
 
@@ -64,23 +85,38 @@ impl Found {
         self.area.start..self.area.start + self.area.length
     }
 
-    /// Offset of a place on the disk, in bytes.
+    /// Offset of a place on the disk, in bytes: in the image, or in the first part of the set.
     pub(crate) fn offset(&self, place: Place) -> anyhow::Result<u64> {
-        let header = || self.header.as_ref().context("the disk has no image");
-        let middle =
-            |section: &Section| self.slot + section.first_page * PAGE_BYTES + section.bytes / 2;
-        Ok(match place {
-            Place::Record => self.record + RECORD_BYTE,
-            Place::Header => self.slot + RECORD_BYTE,
-            Place::State => middle(&header()?.state),
-            Place::Map => middle(&header()?.map),
-            Place::Digests => middle(&header()?.digests),
-            Place::Data => middle(&header()?.data),
+        match (place, self.images.is_empty()) {
+            // Before the first sleep.
+            (Place::Header, true) => Ok(self.slot + RECORD_BYTE),
+            _ => self.offset_in(0, place),
+        }
+    }
+
+    /// The same in the part of the set with this index.
+    fn offset_in(&self, part: usize, place: Place) -> anyhow::Result<u64> {
+        let image = || {
+            let image = self.images.get(part);
+            image.with_context(|| format!("the disk has no image {part}"))
+        };
+        let middle = |section: fn(&Header) -> Section| {
+            let image = image()?;
+            let section = section(&image.header);
+            anyhow::Ok(image.start + section.first_page * PAGE_BYTES + section.bytes / 2)
+        };
+        match place {
+            Place::Record => Ok(self.record + RECORD_BYTE),
+            Place::Header => Ok(image()?.start + RECORD_BYTE),
+            Place::State => middle(|header| header.state),
+            Place::Map => middle(|header| header.map),
+            Place::Digests => middle(|header| header.digests),
+            Place::Data => middle(|header| header.data),
             Place::DataEnd => {
-                let data = &header()?.data;
-                self.slot + data.first_page * PAGE_BYTES + data.bytes - 1
+                let (image, data) = (image()?, image()?.header.data);
+                Ok(image.start + data.first_page * PAGE_BYTES + data.bytes - 1)
             }
-        })
+        }
     }
 }
 
@@ -96,10 +132,12 @@ pub(crate) fn apply(damage: Damage, disk: &Path, block_bytes: u32) -> anyhow::Re
     let file = File::options().read(true).write(true).open(disk)?;
     match damage {
         Damage::Flip(place) => flip(&file, found.offset(place)?)?,
+        Damage::Part(part, place) => flip(&file, found.offset_in(part, place)?)?,
         Damage::Truncate => file.set_len(found.offset(Place::Data)? / PAGE_BYTES * PAGE_BYTES)?,
         Damage::ZeroData => {
-            let data = found.header.as_ref().context("there is no image")?.data;
-            let start = found.slot + data.first_page * PAGE_BYTES;
+            let image = found.images.first().context("there is no image")?;
+            let data = image.header.data;
+            let start = image.start + data.first_page * PAGE_BYTES;
             overwrite(&file, start, data.bytes, &mut std::io::repeat(0))?;
         }
         Damage::RandomArea => {

@@ -14,6 +14,7 @@ use gpt_disk_types::{
 };
 use indicatif::ProgressBar;
 use poorwill_machine::disk::{NewDisk, copy_sparse};
+use poorwill_machine::domains::Sleep;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{Disk, file_memory};
 use serde_json::json;
@@ -145,6 +146,24 @@ impl TrialDisk {
             | Attached::IvshmemBehindPort
             | Attached::NvmePmr => None,
         }
+    }
+
+    /// The disk as machine mode's own, beside domains; `None`: it cannot be of this kind.
+    ///
+    /// # Errors
+    ///
+    /// The file's length cannot be read.
+    pub(crate) fn sleep(&self) -> io::Result<Option<Sleep>> {
+        let file = self.file.clone();
+        Ok(match self.attached {
+            Attached::Nvme => Some(Sleep::Nvme(file)),
+            Attached::Ivshmem => {
+                let length = file.metadata()?.len();
+                let bytes = Bytes(1 << length.checked_ilog2().ok_or(io::ErrorKind::InvalidInput)?);
+                Some(Sleep::Memory { file, bytes })
+            }
+            _ => None,
+        })
     }
 
     /// QEMU's arguments for a disk that the machine library cannot attach.

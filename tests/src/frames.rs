@@ -10,6 +10,13 @@ const OLDEST_US: u64 = 15_000;
 /// Heartbeats without data after a start: two control periods, and the one with the third sample.
 const WITHOUT_DATA: usize = 21;
 
+/// What a critical guest has sent since its start, over power-offs from which it woke.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) frames: Vec<Heartbeat>,
+    pub(crate) wakes: usize,
+}
+
 /// The frames that a trace shows, in their order.
 ///
 /// # Errors

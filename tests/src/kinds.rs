@@ -45,33 +45,27 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
         "bus {:?}, tree {}, page {}",
         row.bus, row.tree, row.page
     ));
-    for step in &trial.steps {
-        match step {
-            Step::PowerOn(on) => kinds.extend(of_power_on(trial, on, &medium)),
-            Step::Cuts { .. } => {
-                kinds.insert(format!("cuts {medium}, {:?}", trial.interrupts));
-            }
-            Step::Configure { configure } => {
-                // The mode, and the names of the other settings. Their values do not matter.
-                let set = format!("{configure:?}");
-                let set = set.replace(|c: char| c.is_ascii_digit(), "");
-                kinds.insert(format!("configure {set}"));
-            }
-            Step::Damage { damage } => {
-                kinds.insert(format!("damage {damage:?} {medium}"));
-            }
-            Step::Tamper { tamper } => {
-                kinds.insert(format!("tamper {tamper:?} {medium}"));
-            }
-            Step::Memory { memory } => {
-                kinds.insert(format!("memory {memory:?}, {medium}"));
-            }
-            Step::Snapshot { snapshot } => {
-                kinds.insert(format!("snapshot {snapshot:?} {medium}"));
-            }
-        }
-    }
+    let steps = trial.steps.iter();
+    kinds.extend(steps.flat_map(|step| of_step(trial, step, &medium)));
     kinds
+}
+
+/// The kinds of check in a step.
+fn of_step(trial: &Trial, step: &Step, medium: &str) -> BTreeSet<String> {
+    BTreeSet::from([match step {
+        Step::PowerOn(on) => return of_power_on(trial, on, medium),
+        Step::Cuts { .. } => format!("cuts {medium}, {:?}", trial.interrupts),
+        Step::Configure { configure } => {
+            // The mode, and the names of the other settings. Their values do not matter.
+            let set = format!("configure {configure:?}");
+            set.replace(|c: char| c.is_ascii_digit(), "")
+        }
+        Step::Damage { damage } => format!("damage {damage:?} {medium}"),
+        Step::Tamper { tamper } => format!("tamper {tamper:?} {medium}"),
+        Step::Memory { memory } => format!("memory {memory:?}, {medium}"),
+        Step::Set { set } => format!("set {set:?} {medium}"),
+        Step::Snapshot { snapshot } => format!("snapshot {snapshot:?} {medium}"),
+    }])
 }
 
 fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
@@ -106,6 +100,7 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
     kinds.extend(on.arguments.iter().map(|word| format!("argument {word}")));
     kinds.extend(on.typed.iter().map(|typed| format!("typed {}", typed.line)));
     kinds.extend(on.events.iter().map(|event| format!("event {event:?}")));
+    kinds.insert(format!("tree {}", on.tree));
     kinds.insert(format!(
         "frames {:?} in a fair time base {}",
         on.frames, trial.row.fair

@@ -128,7 +128,8 @@ pub struct Row {
     /// The kernel's command line. For Linux, words that are added to it.
     #[serde(default)]
     pub words: String,
-    /// Names of its disks, in order.
+    /// Names of its disks, in order. A machine with `sockets` has at most one: machine mode's own, an
+    /// NVMe disk or memory.
     #[serde(default)]
     pub disks: Vec<String>,
     /// The domains of a machine with `sockets`, by their sockets. Harts and memory of the row are
@@ -275,6 +276,11 @@ pub enum Step {
         /// The action.
         snapshot: Managing,
     },
+    /// The newest record on the last disk must be a set's (`poorwill area`).
+    Set {
+        /// A pattern for each part: the reason why its domain did not wake. Empty: there is none.
+        set: Vec<String>,
+    },
 }
 
 /// An action on a snapshot.
@@ -374,6 +380,8 @@ pub enum Damage {
     Overlap,
     /// The sleep area begins at block 1, with the partition table.
     OnTable,
+    /// One bit of a place is inverted, in the part of the set with this index.
+    Part(usize, Place),
     /// One bit of a place is inverted.
     #[serde(untagged)]
     Flip(Place),

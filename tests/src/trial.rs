@@ -15,16 +15,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use poorwill_machine::area::{Change, configure};
+use poorwill_machine::area::{Change, Questions, configure, inspect};
 use poorwill_machine::disk::fingerprint;
 
 use crate::boot_files;
-use crate::console::Counts;
+use crate::console::{Counts, pattern};
 use crate::cores::Host;
 use crate::damage;
 use crate::disks::TrialDisk;
 use crate::domains::Seen;
 use crate::expand::Trial;
+use crate::frames::Sent;
 use crate::persistent;
 use crate::plan::{DiskKind, End, Managing, PowerOn, Sleeping, Step, Tamper};
 use crate::power;
@@ -66,6 +67,7 @@ pub fn run_trial(
         is_repeated: false,
         counts: Counts::default(),
         shown: None,
+        sent: Sent::default(),
     };
     match run.all() {
         Ok(()) => {
@@ -122,6 +124,8 @@ struct Run<'a> {
     counts: Counts,
     /// What the last machine with [`PowerOn::frames`] has shown.
     shown: Option<Seen>,
+    /// What the critical guest has sent since its start.
+    sent: Sent,
 }
 
 impl Run<'_> {
@@ -171,6 +175,9 @@ impl Run<'_> {
                     snapshot::apply(*managing, self.last_disk()?, flash.as_deref())
                         .with_context(|| format!("step {number}: snapshot {managing:?}"))?;
                     self.asleep = self.asleep && *managing == Managing::Move;
+                }
+                Step::Set { set } => {
+                    (self.check_set(set)).with_context(|| format!("step {number}: set {set:?}"))?
                 }
                 Step::Cuts { cuts, seed } => self
                     .cut(*cuts, seed.unwrap_or_else(|| fastrand::u64(..)))
@@ -267,6 +274,27 @@ impl Run<'_> {
             ..Change::default()
         };
         configure(&self.last_disk()?.file, &change)?;
+        Ok(())
+    }
+
+    /// Checks why the domains of the newest set did not wake.
+    fn check_set(&self, wanted: &[String]) -> anyhow::Result<()> {
+        let areas = inspect(&self.last_disk()?.file, Questions::default())?;
+        let slots = areas.into_iter().flat_map(|area| area.slots);
+        let newest = slots.max_by_key(|slot| slot.generation);
+        let parts = newest.map(|slot| slot.parts).unwrap_or_default();
+        let reasons = parts
+            .into_iter()
+            .map(|part| part.reason.unwrap_or_default());
+        let reasons: Vec<_> = reasons.collect();
+        let mut is_right = reasons.len() == wanted.len();
+        for (reason, wanted) in reasons.iter().zip(wanted) {
+            is_right &= match wanted.is_empty() {
+                true => reason.is_empty(),
+                false => pattern(wanted)?.is_match(reason),
+            };
+        }
+        ensure!(is_right, "the parts have {reasons:?}");
         Ok(())
     }
 

@@ -100,13 +100,13 @@ const BOUNDS: [u64; 28] = [
 
 /// The orders of the domain on a socket with this many `harts`.
 pub(crate) fn orders(index: usize, harts: u32, role: Role) -> Vec<u8> {
-    let other = 1 - index;
+    let other = usize::from(index == 0);
     let mut addresses = match role {
         Role::Probe => [&NOBODYS[..], &BOUNDS].concat(),
         Role::Clock => vec![CLOCK],
         _ => NOBODYS.to_vec(),
     };
-    if index == 1 {
+    if index != 0 {
         addresses.push(CLOCK);
     }
     let foreign = MEMORY[other];
@@ -119,7 +119,7 @@ pub(crate) fn orders(index: usize, harts: u32, role: Role) -> Vec<u8> {
         FILES[other],
         FILES[other] + 0x1000,
     ]);
-    if index == 1 {
+    if index != 0 {
         addresses.push(UART);
     }
     let device = match role {

@@ -12,7 +12,9 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::ensure;
-use poorwill_machine::domains::{DomainOnQemu, Domains};
+use indicatif::ProgressBar;
+use poorwill_machine::disk::NewDisk;
+use poorwill_machine::domains::{DomainOnQemu, Domains, Sleep};
 use poorwill_machine::paths::{Kernel, Tiny};
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{Machine, Qemu};
@@ -31,11 +33,13 @@ pub(crate) use watch::{Watch, add_fair, add_trace, time_first_os};
 const DISK_BYTES: u64 = 1 << 20;
 
 /// The domains, and their sockets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sockets<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) domains: &'a [Domain],
     pub(crate) bus: &'a Bus,
+    /// Machine mode's own disk.
+    pub(crate) sleep: Option<Sleep>,
     /// Harts and memory of a socket.
     pub(crate) harts: u32,
     pub(crate) memory: Bytes,
@@ -55,8 +59,8 @@ impl Sockets<'_> {
             return Ok(described.machine(qemu, &[], firmware, folder)?.0);
         }
         ensure!(
-            self.domains.len() == 2 && self.memory == Bytes::mib(256),
-            "the hostile guest knows two sockets, with 256M each"
+            self.domains.len() <= MEMORY.len() && self.memory == Bytes::mib(256),
+            "the hostile guest knows three sockets, with 256M each"
         );
         let mut machine = described.board(firmware);
         self.add_bus(&mut machine, folder)?;
@@ -86,6 +90,11 @@ impl Sockets<'_> {
         Ok(machine)
     }
 
+    /// The same machine without domains and without an OS.
+    pub(crate) fn plain(&self, firmware: &Path, folder: &Path) -> anyhow::Result<Machine> {
+        Ok(self.described(folder, folder)?.board(firmware))
+    }
+
     fn described(&self, folder: &Path, sockets: &Path) -> anyhow::Result<Domains> {
         let domains = self.domains.iter().enumerate();
         let domains =
@@ -93,7 +102,7 @@ impl Sockets<'_> {
         Ok(Domains {
             memory: self.memory,
             harts: self.harts,
-            sleep: None,
+            sleep: self.sleep.clone(),
             domains: domains.collect::<anyhow::Result<_>>()?,
         })
     }
@@ -116,18 +125,22 @@ impl Sockets<'_> {
             Domain::Critical(Critical {
                 wake_after_ms,
                 load_us,
+                uses,
             }) => {
                 described.wake_order = 0;
                 described.critical = Some(found(&self.setup.critical)?.clone());
                 described.trigger = Some(sockets.join("trigger"));
                 described.wake_after_ms = *wake_after_ms;
                 described.load_us = *load_us;
+                described.uses = uses.as_deref().map(str::parse).transpose()?;
             }
             Domain::Linux(Linux {
                 words,
                 disk,
+                area,
                 harts,
                 memory,
+                uses,
             }) => {
                 let tiny = Tiny::find(Kernel::Stock)?;
                 described.kernel = Some(tiny.kernel);
@@ -135,9 +148,15 @@ impl Sockets<'_> {
                 described.append.clone_from(words);
                 described.harts = *harts;
                 described.memory = memory.as_deref().map(str::parse).transpose()?;
+                described.uses = uses.as_deref().map(str::parse).transpose()?;
+                let file = folder.join(format!("disk{socket}"));
                 if let Some(bytes) = disk {
-                    let file = folder.join(format!("disk{socket}"));
                     File::create(&file)?.set_len(bytes.parse::<Bytes>()?.0)?;
+                    described.disks.push(file);
+                } else if let Some(bytes) = area {
+                    if !file.exists() {
+                        make_area(&file, bytes.parse()?)?;
+                    }
                     described.disks.push(file);
                 }
             }
@@ -164,7 +183,15 @@ impl Sockets<'_> {
     /// What QEMU's tree lacks for them; empty for domains whose machine has its tree already.
     pub(crate) fn source(&self) -> String {
         match has_hostile(self.domains) {
-            true => tree::partition(self.domains, self.bus, self.harts),
+            true => {
+                let sleep = self.sleep.as_ref().map(Sleep::functions);
+                tree::partition(
+                    self.domains,
+                    self.bus,
+                    &sleep.unwrap_or_default(),
+                    self.harts,
+                )
+            }
             false => String::new(),
         }
     }
@@ -173,6 +200,16 @@ impl Sockets<'_> {
 fn has_hostile(domains: &[Domain]) -> bool {
     let mut domains = domains.iter();
     domains.any(|domain| matches!(domain, Domain::Hostile(_)))
+}
+
+/// Creates a disk with a sleep area of this length.
+fn make_area(file: &Path, bytes: Bytes) -> anyhow::Result<()> {
+    let new = NewDisk {
+        root: None,
+        swap: None,
+        areas: vec![bytes],
+    };
+    Ok(new.create(file, false, &ProgressBar::hidden())?)
 }
 
 /// Adds contents of memory.

@@ -1,4 +1,4 @@
-//! The device tree of a machine with a hostile domain: two sockets apart, and a domain on each.
+//! The device tree of a machine with a hostile domain: two or three sockets, and a domain on each.
 
 use poorwill_machine::domains::critical_functions;
 use poorwill_machine::domains::partition::{
@@ -10,16 +10,16 @@ pub(crate) use poorwill_machine::domains::partition::UART;
 use crate::plan::{Bus, Domain};
 
 /// The memory of each socket: 256 MiB, of which its domain has the first quarter.
-pub(crate) const MEMORY: [u64; 2] = [0x8000_0000, 0x9000_0000];
+pub(crate) const MEMORY: [u64; 3] = [0x8000_0000, 0x9000_0000, 0xa000_0000];
 const MEMORY_BYTES: u64 = 64 << 20;
 /// A domain's program, and its orders, by their offsets in its memory.
 pub(crate) const PROGRAM: u64 = 0x20_0000;
 pub(crate) const ORDERS: u64 = 0x100_0000;
 
 /// The S-level APLIC of each socket.
-pub(crate) const APLICS: [u64; 2] = [aplic(0), aplic(1)];
+pub(crate) const APLICS: [u64; 3] = [aplic(0), aplic(1), aplic(2)];
 /// The S-level IMSIC files of each socket, two pages.
-pub(crate) const FILES: [u64; 2] = [files(0), files(1)];
+pub(crate) const FILES: [u64; 3] = [files(0), files(1), files(2)];
 
 /// The firmware's part of the first domain's memory, and the console.
 const CONSOLE_REGIONS: &[Region] = &[
@@ -61,15 +61,17 @@ pub(crate) fn has_critical(domains: &[Domain]) -> bool {
 
 /// The rest of QEMU's tree. The attacker's domain has the bridge and the device below it, and the
 /// other one the card. The critical guest has its own functions in place of these, and wakes first.
-/// Each socket has this many `harts`.
-pub(crate) fn partition(domains: &[Domain], bus: &Bus, harts: u32) -> String {
+/// `sleep` are the functions of machine mode. Each socket has this many `harts`.
+pub(crate) fn partition(domains: &[Domain], bus: &Bus, sleep: &str, harts: u32) -> String {
     let is_attacker =
         |domain: &Domain| matches!(domain, Domain::Hostile(role) if role.is_attacker());
     let attacker = domains.iter().position(is_attacker);
     let is_critical = has_critical(domains);
-    let domains = [(0, 0..harts), (1, harts..2 * harts)].map(|(socket, harts)| {
+    let last = domains.len() - 1;
+    let first_harts = (0..).step_by(harts as usize);
+    let domains = (0..=last).zip(first_harts).map(|(socket, first)| {
         let (regions, functions) = match attacker {
-            _ if is_critical && socket == 1 => (CRITICAL_REGIONS, critical_functions()),
+            _ if is_critical && socket == last => (CRITICAL_REGIONS, critical_functions()),
             None => (&[][..], String::new()),
             Some(attacker) if attacker == socket => (
                 BUS_REGIONS,
@@ -77,16 +79,20 @@ pub(crate) fn partition(domains: &[Domain], bus: &Bus, harts: u32) -> String {
             ),
             Some(_) => (CARD_REGIONS, CARD_FUNCTION.to_owned()),
         };
-        let (own_regions, right) = match socket {
-            0 => (CONSOLE_REGIONS, ""),
-            _ => (&[][..], "system-suspend-allowed;"),
+        let own_regions = match socket {
+            0 => CONSOLE_REGIONS,
+            _ => &[],
+        };
+        let right = match socket == last {
+            true => "system-suspend-allowed;",
+            false => "",
         };
         let memory = Region::memory(MEMORY[socket], MEMORY_BYTES);
-        let order = if is_critical { 1 - socket } else { socket };
+        let order = (socket + usize::from(is_critical)) % (last + 1);
         OnSocket {
             name: format!("side{socket}"),
             socket,
-            harts,
+            harts: first..first + harts,
             regions: memory
                 .chain(own_regions.iter().chain(regions).copied())
                 .collect(),
@@ -95,5 +101,5 @@ pub(crate) fn partition(domains: &[Domain], bus: &Bus, harts: u32) -> String {
             properties: format!("poorwill,wake-order = <{order}>; {right} {functions}"),
         }
     });
-    of_domains(&domains, "")
+    of_domains(&domains.collect::<Vec<_>>(), sleep)
 }

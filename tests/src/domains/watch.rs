@@ -15,7 +15,7 @@ use poorwill_plugin::log::{Entry, What};
 
 use super::entries::{Entries, TRAPS, entries};
 use super::steady::{Beat, CHIP, CHIP_BYTES, FRAME, HART, Late, Wake, beats, wakes};
-use crate::frames;
+use crate::frames::{self, Sent};
 use crate::instant::symbol;
 use crate::plan::Frames;
 
@@ -151,8 +151,13 @@ impl Watch {
         Ok(())
     }
 
-    /// Reads the files of a machine that has ended, and checks them.
-    pub(crate) fn finish(self, wanted: &Frames, lines: &[&str]) -> anyhow::Result<(Seen, String)> {
+    /// Reads the files of a machine that has ended, and checks them. The guest has sent `sent` before.
+    pub(crate) fn finish(
+        self,
+        wanted: &Frames,
+        lines: &[&str],
+        sent: &mut Sent,
+    ) -> anyhow::Result<(Seen, String)> {
         let trace = fs::read_to_string(self.folder.join("trace"))?;
         let log = match self.is_fair {
             true => read_log(&self.folder.join("log"))?,
@@ -175,10 +180,12 @@ impl Watch {
             log,
             parts: self.parts,
         };
-        frames::check_numbers(&seen.frames)?;
         let sleeps = lines.iter().filter(|line| line.contains(SLEPT)).count();
+        sent.frames.extend(&seen.frames);
+        sent.wakes += sleeps;
+        frames::check_numbers(&sent.frames)?;
         if wanted.stages {
-            frames::check_stages(&seen.frames, sleeps)?;
+            frames::check_stages(&sent.frames, sent.wakes)?;
         }
         let mut summary = format!("{} frames, {sleeps} sleeps, ", seen.frames.len());
         summary += &match self.is_fair {

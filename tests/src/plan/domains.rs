@@ -72,7 +72,7 @@ impl Role {
 }
 
 /// The critical guest's settings.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Critical {
     /// Time after which its timer ends a sleep. Unset: a byte on its serial line does.
@@ -80,6 +80,8 @@ pub struct Critical {
     /// Microseconds that each heartbeat works.
     #[serde(default)]
     pub load_us: u32,
+    /// The part of its socket's memory that it has beside a Linux. Unset: all.
+    pub uses: Option<String>,
 }
 
 /// A Linux's settings.
@@ -90,10 +92,14 @@ pub struct Linux {
     pub words: String,
     /// Bytes of its disk. Unset: it has none.
     pub disk: Option<String>,
+    /// Or the length of a sleep area on its disk.
+    pub area: Option<String>,
     /// Its socket's number of harts, if it differs from the row's.
     pub harts: Option<u32>,
     /// Its socket's memory, if it differs from the row's.
     pub memory: Option<String>,
+    /// The part of that which it has. Unset: all.
+    pub uses: Option<String>,
 }
 
 /// The PCI devices of a machine with hostile domains. A bridge has the attacker's device below it,

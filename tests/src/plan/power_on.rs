@@ -43,7 +43,8 @@ pub struct PowerOn {
     /// The machine must boot cold, for a reason that matches this pattern. Unset: a sleeping
     /// machine must wake, and any other must boot cold with `no image`.
     pub cold_boot: Option<String>,
-    /// The machine must wake, although another step came after its sleep.
+    /// The machine must wake, although another step came after its sleep. With `cold_boot`, a part of
+    /// its domains must, and each other one boots cold for that reason.
     #[serde(default)]
     pub wake: bool,
     /// The machine may start in any way, and more than once. `expect` has the required lines.
@@ -61,13 +62,17 @@ pub struct PowerOn {
     /// The command for the test kernel, in place of its command line. The device tree stays the
     /// same.
     pub instead: Option<String>,
-    /// The guest that is loaded, and started by a cold boot, in place of the row's.
+    /// The guest that is loaded, and started by a cold boot, in place of the row's. A machine with
+    /// `sockets` has no domains then.
     pub guest: Option<Guest>,
     /// The command line, in place of the row's. Another guest than the row's never gets the row's.
     pub words: Option<String>,
     /// The machine has two domains, on harts 0 and 1. They run a loop.
     #[serde(default)]
     pub domains: bool,
+    /// Further source text of the device tree.
+    #[serde(default)]
+    pub tree: String,
     /// Size of the memory, if it differs from the row's.
     pub memory: Option<String>,
     /// Number of harts, if it differs from the row's.

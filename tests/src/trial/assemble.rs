@@ -24,7 +24,7 @@ impl Run<'_> {
     pub(super) fn machine(&self, on: &PowerOn, sockets: &Path) -> anyhow::Result<Machine> {
         let (trial, setup) = (self.trial, self.setup);
         let mut machine = match trial.board.sockets {
-            true => self.on_sockets(sockets)?,
+            true => self.on_sockets(on, sockets)?,
             false => self.on_board(on, sockets)?,
         };
         if trial.row.junk_initrd {
@@ -97,24 +97,36 @@ impl Run<'_> {
     }
 
     /// A machine with sockets, with its domains.
-    fn on_sockets(&self, sockets: &Path) -> anyhow::Result<Machine> {
+    fn on_sockets(&self, on: &PowerOn, sockets: &Path) -> anyhow::Result<Machine> {
         let qemu = found(&self.setup.qemu)?;
         let firmware = found(self.setup.firmware_for(self.trial))?;
-        match self.trial.row.page {
+        let row = &self.trial.row;
+        if on.guest.is_some() {
+            let mut machine = self.sockets()?.plain(firmware, self.folder)?;
+            row.words_of(on).clone_into(&mut machine.command_line);
+            self.add_guest(on, &mut machine, sockets)?;
+            return Ok(machine);
+        }
+        match row.page {
             true => domains::of_page(qemu, firmware, sockets),
-            false => (self.sockets()).machine(qemu, firmware, self.folder, sockets),
+            false => (self.sockets()?).machine(qemu, firmware, self.folder, sockets),
         }
     }
 
-    pub(super) fn sockets(&self) -> Sockets<'_> {
+    pub(super) fn sockets(&self) -> anyhow::Result<Sockets<'_>> {
         let row = &self.trial.row;
-        Sockets {
+        let sleep = self.disks.last().map(|disk| {
+            let sleep = disk.sleep()?;
+            sleep.context("machine mode's own disk is NVMe or memory")
+        });
+        Ok(Sockets {
             setup: self.setup,
             domains: &row.domains,
             bus: &row.bus,
+            sleep: sleep.transpose()?,
             harts: self.trial.harts,
             memory: self.trial.memory,
-        }
+        })
     }
 
     /// Adds what shows the critical guest's frames.
@@ -195,10 +207,13 @@ impl Run<'_> {
             let cache = Geometry::default().bytes();
             source += &power_fail(machine.interrupts, hold_up_us, cache);
         }
-        source += &self.sockets().source();
+        if board.sockets && on.guest.is_none() {
+            source += &self.sockets()?.source();
+        }
         // Last, since they may delete nodes that were added before.
         source += board.tree.as_deref().unwrap_or_default();
         source += &self.trial.row.tree;
+        source += &on.tree;
         source += if on.domains { loops::SOURCE } else { "" };
         if source.is_empty() && board.damaged_at.is_none() {
             return Ok(());
@@ -221,6 +236,9 @@ impl Run<'_> {
     ) -> anyhow::Result<()> {
         if self.trial.row.intact {
             more.extend(intact::arguments(&self.memory(), machine.memory.0)?);
+        }
+        if self.trial.board.sockets {
+            return Ok(());
         }
         let count = on.disks.unwrap_or(self.disks.len());
         for (number, disk) in self.disks.iter().take(count).enumerate() {

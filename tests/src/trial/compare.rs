@@ -56,7 +56,7 @@ impl Run<'_> {
     pub(super) fn check_start(&self, seen: &Seen, most: f64) -> anyhow::Result<()> {
         let folder = socket_folder()?;
         let firmware = found(self.setup.firmware_for(self.trial))?;
-        let mut machine = self.sockets().alone(firmware, folder.path())?;
+        let mut machine = self.sockets()?.alone(firmware, folder.path())?;
         add_fair(&mut machine, found(&self.setup.plugin)?, folder.path())?;
         let mut running = machine.power_on(found(&self.setup.qemu)?, self.counted())?;
         let limit = Duration::from_secs(self.trial.row.timeout_s);

@@ -13,6 +13,7 @@ use crate::console::{CANNOT_START, FATAL, FATAL_IN_DOMAINS, Start};
 use crate::disks::TrialDisk;
 use crate::domains::Watch;
 use crate::evidence::evidence;
+use crate::frames::Sent;
 use crate::intact;
 use crate::persistent::{self, Keys};
 use crate::plan::{End, Guest, PowerOn};
@@ -24,7 +25,7 @@ use crate::update;
 /// The reason of a cold boot of a machine that did not sleep.
 const NO_IMAGE: &str = "^no image(:|$)";
 
-/// The reason of a machine with domains.
+/// The reason of a machine with domains that has no disk of its own.
 const HAS_DOMAINS: &str = "the machine has domains";
 
 /// Time between a power-off and the next power-on, long enough to see that a wake advances the
@@ -35,7 +36,7 @@ impl Run<'_> {
     /// Switches the machine on, and checks its end. Returns the end.
     pub(super) fn power_on(&mut self, on: &PowerOn) -> anyhow::Result<End> {
         let start = self.wanted_start(on);
-        if self.asleep && matches!(start, Start::Wake) {
+        if self.asleep && !matches!(start, Start::Cold(_)) {
             std::thread::sleep(PAUSE);
         }
         let _turn = self.host.turn();
@@ -60,7 +61,9 @@ impl Run<'_> {
         if let Ok(ended) = outcome {
             let mut checked = self.check_lines(&running.lines(), on, ended);
             if let Some(watch) = hands.watch.take() {
-                checked = checked.and_then(|()| self.check_frames(watch, &running.lines(), on));
+                let wakes = !matches!(start, Start::Cold(_));
+                checked =
+                    checked.and_then(|()| self.check_frames(watch, &running.lines(), on, wakes));
             }
             outcome = outcome.and(checked.map(|()| ended));
         }
@@ -80,7 +83,8 @@ impl Run<'_> {
             intact::check(&machine.firmware, &self.memory())?;
         }
         self.disks.iter().try_for_each(TrialDisk::switch_off)?;
-        if self.asleep && self.trial.row.foretold {
+        // A set's wake is not known before.
+        if self.asleep && self.trial.row.foretold && !self.trial.board.sockets {
             let flash = (self.trial.row.vault && seals).then(|| self.vault());
             let firmware = found(self.setup.firmware_for(self.trial))?;
             update::check(&self.disks, flash.as_deref(), firmware)?;
@@ -119,11 +123,22 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Checks what the critical guest has shown.
-    fn check_frames(&mut self, watch: Watch, lines: &[Line], on: &PowerOn) -> anyhow::Result<()> {
+    /// Checks what the critical guest has shown. If it has woken, that goes on from the last
+    /// power-on.
+    fn check_frames(
+        &mut self,
+        watch: Watch,
+        lines: &[Line],
+        on: &PowerOn,
+        has_woken: bool,
+    ) -> anyhow::Result<()> {
         let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
         let wanted = on.frames.unwrap_or_default();
-        let (seen, summary) = watch.finish(&wanted, &lines)?;
+        match has_woken {
+            true => self.sent.wakes += 1,
+            false => self.sent = Sent::default(),
+        }
+        let (seen, summary) = watch.finish(&wanted, &lines, &mut self.sent)?;
         println!("{}: {summary}", self.trial.name);
         if let Some(most) = on.start_ratio {
             self.check_start(&seen, most)?;
@@ -135,9 +150,12 @@ impl Run<'_> {
     /// The start that the plan requires.
     fn wanted_start(&self, on: &PowerOn) -> Start {
         match (&on.cold_boot, self.asleep || on.wake) {
+            (Some(reason), _) if on.wake => Start::WakeBeside(reason.clone()),
             (Some(reason), _) => Start::Cold(reason.clone()),
             (None, true) => Start::Wake,
-            (None, false) if self.trial.board.sockets => Start::Cold(HAS_DOMAINS.to_owned()),
+            (None, false) if self.trial.board.sockets && self.disks.is_empty() => {
+                Start::Cold(HAS_DOMAINS.to_owned())
+            }
             (None, false) => Start::Cold(NO_IMAGE.to_owned()),
         }
     }
