@@ -35,6 +35,9 @@ global_asm!(
     trapped = sym trapped,
 );
 
+/// Distance of unused memory from the orders.
+const BEHIND: u64 = 1 << 20;
+
 /// The entry code calls this.
 extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
     // SAFETY: the test has written the orders there.
@@ -72,6 +75,11 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
         16 => race::run(read.own_hart, read.sleep),
         17 => sleep::storm(),
         18 => sleep::ask(read.sleep),
+        19 => race::start(read.own_hart, read.sleep),
+        20 => {
+            sleep::enlarge(orders.addr() as u64 + BEHIND);
+            sleep::master(read.sleep);
+        }
         _ => {}
     }
     halt()

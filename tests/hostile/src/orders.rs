@@ -12,7 +12,8 @@ pub(crate) struct Orders {
     /// holds; 13: stop the domain's only hart that runs; 14: begin a line on the console, and do not
     /// end it; 15: attack without a device; 16: park while two harts start each
     /// other; 17: park and wake without a pause; 18: ask for the machine's sleep a number of times,
-    /// and say how long the longest refusal took.
+    /// and say how long the longest refusal took; 19: park, and start another hart after each sleep;
+    /// 20: as 3, with much memory in use.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,

@@ -1,5 +1,6 @@
 //! Two harts start each other without a pause, and a third one parks their domain meanwhile. When it
-//! comes back, no other hart may run: one that had run on would still start the other.
+//! comes back, no other hart may run: one that had run on would still start the other. In another
+//! role a single hart is started after each sleep.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,7 @@ use sbi_spec::hsm::{EID_HSM, HART_START, HART_STOP, hart_state};
 
 use crate::output::say;
 use crate::probe::{set_timer, spin};
+use crate::sleep::{AWAKE, pause};
 
 /// A hart of the race. The loop below knows the offsets.
 #[repr(C)]
@@ -40,6 +42,9 @@ static RACERS: [Racer; 2] = [const { Racer::new() }; 2];
 
 /// Rounds between two lines.
 const TOLD: u64 = 500;
+
+/// Limit of a start after a sleep, in units of 100 ns.
+const LIMIT: u64 = 10_000;
 
 /// Time in which a hart that runs on would start the other, in units of 100 ns.
 const LOOK: u64 = 100;
@@ -91,6 +96,29 @@ pub(crate) fn run(first: u64, sleep: u64) {
         if round % TOLD == 0 {
             let [first, second] = starts();
             say(format_args!("raced {round}: {first} and {second} starts"));
+        }
+    }
+}
+
+/// Parks for `sleep` units of 100 ns again and again, and starts the hart `other` after each sleep.
+/// That one stops at once, as its partner's ID is no hart's.
+pub(crate) fn start(other: u64, sleep: u64) {
+    RACERS[0].other.store(u64::MAX, Ordering::Relaxed);
+    let entry = races as *const () as usize;
+    loop {
+        pause(AWAKE);
+        set_timer(time() + sleep);
+        if let Err(error) = suspend() {
+            return say(format_args!("FAIL: a park answers {error}"));
+        }
+        let ([before, _], began) = (starts(), time());
+        let started = sbi_rt::hart_start(other as usize, entry, RACERS[0].address());
+        while started.is_ok() && starts()[0] == before {}
+        match (time() - began, started.error) {
+            (ticks @ ..=LIMIT, 0) => say(format_args!("started after {ticks} ticks")),
+            (ticks, error) => say(format_args!(
+                "FAIL: a start answers {error}, after {ticks} ticks"
+            )),
         }
     }
 }

@@ -8,12 +8,16 @@ use sbi_spec::susp::{EID_SUSP, SUSPEND};
 
 use crate::attack;
 use crate::output::say;
-use crate::probe::set_timer;
+use crate::probe::{set_timer, write};
 use crate::watch;
 
 /// Time between two sleeps, and between two requests of the master, in units of 100 ns.
-const AWAKE: u64 = 200_000;
+pub(crate) const AWAKE: u64 = 200_000;
 const PERIOD: u64 = 10_000;
+
+/// Pages of a large domain: 16 MiB. Bytes of a page.
+const LARGE_PAGES: u64 = 4096;
+const PAGE: u64 = 4096;
 
 /// Parks, and says how long each sleep takes.
 pub(crate) fn park(sleep: u64) {
@@ -64,6 +68,13 @@ pub(crate) fn ask(refusals: u64) {
     say(format_args!(
         "refused: {refused} sleeps beside {slept} others, at most {longest} ticks"
     ));
+}
+
+/// Makes the domain's image large: writes to `LARGE_PAGES` pages from this address on.
+pub(crate) fn enlarge(start: u64) {
+    for page in 0..LARGE_PAGES {
+        write(start + page * PAGE, 1);
+    }
 }
 
 /// Asks for the machine's sleep in each period, and says how long each sleep takes.

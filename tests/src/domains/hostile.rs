@@ -62,6 +62,8 @@ fn number(role: Role) -> (u64, u64) {
         Role::Race(ticks) => (16, ticks),
         Role::Storm => (17, 0),
         Role::Ask(refusals) => (18, refusals),
+        Role::Start(ticks) => (19, ticks),
+        Role::LargeMaster(ticks) => (20, ticks),
     }
 }
 

@@ -56,6 +56,10 @@ pub enum Role {
     Race(u64),
     /// Parks and wakes without a pause.
     Storm,
+    /// Parks as above, and after each sleep starts another hart, which must run soon.
+    Start(u64),
+    /// Puts the machine to sleep as above, and has 16 MiB in use.
+    LargeMaster(u64),
     /// Asks for the machine's sleep until it was refused this number of times, and says how long the
     /// longest refusal took.
     Ask(u64),
