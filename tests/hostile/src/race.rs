@@ -43,7 +43,9 @@ static RACERS: [Racer; 2] = [const { Racer::new() }; 2];
 /// Rounds between two lines.
 const TOLD: u64 = 500;
 
-/// Limit of a start after a sleep, in units of 100 ns.
+/// Starts after a sleep, the time between them, and the limit of each, in units of 100 ns.
+const STARTS: u64 = 25;
+const APART: u64 = 5_000;
 const LIMIT: u64 = 10_000;
 
 /// Time in which a hart that runs on would start the other, in units of 100 ns.
@@ -100,27 +102,37 @@ pub(crate) fn run(first: u64, sleep: u64) {
     }
 }
 
-/// Parks for `sleep` units of 100 ns again and again, and starts the hart `other` after each sleep.
-/// That one stops at once, as its partner's ID is no hart's.
+/// Parks for `sleep` units of 100 ns again and again, and starts the hart `other` some times after each
+/// sleep. That one stops at once, as its partner's ID is no hart's.
 pub(crate) fn start(other: u64, sleep: u64) {
     RACERS[0].other.store(u64::MAX, Ordering::Relaxed);
-    let entry = races as *const () as usize;
     loop {
         pause(AWAKE);
         set_timer(time() + sleep);
         if let Err(error) = suspend() {
             return say(format_args!("FAIL: a park answers {error}"));
         }
-        let ([before, _], began) = (starts(), time());
-        let started = sbi_rt::hart_start(other as usize, entry, RACERS[0].address());
-        while started.is_ok() && starts()[0] == before {}
-        match (time() - began, started.error) {
-            (ticks @ ..=LIMIT, 0) => say(format_args!("started after {ticks} ticks")),
-            (ticks, error) => say(format_args!(
-                "FAIL: a start answers {error}, after {ticks} ticks"
-            )),
+        let longest = (0..STARTS).map(|_| start_once(other)).max();
+        // The firmware's lines about the wake come first.
+        pause(AWAKE);
+        match longest.unwrap_or_default() {
+            ticks @ ..=LIMIT => say(format_args!("each start takes at most {ticks} ticks")),
+            ticks => say(format_args!("FAIL: a start takes {ticks} ticks")),
         }
     }
+}
+
+/// Starts a hart, and returns how long it takes until that runs.
+fn start_once(other: u64) -> u64 {
+    pause(APART);
+    let entry = races as *const () as usize;
+    let ([before, _], began) = (starts(), time());
+    let started = sbi_rt::hart_start(other as usize, entry, RACERS[0].address());
+    if started.is_err() {
+        return u64::MAX;
+    }
+    while starts()[0] == before {}
+    time() - began
 }
 
 /// One round of the race.

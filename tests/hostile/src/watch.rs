@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-use poorwill_bare::{aplic, hart::time};
+use poorwill_bare::{aplic, hart::time, read_csr, write_csr};
 
 use crate::aplic::IDENTITY;
 use crate::orders::Orders;
@@ -41,8 +41,9 @@ fn pattern(place: usize) -> u64 {
     (place as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Fills the block.
+/// Fills the block, and a register that nothing uses.
 pub(crate) fn fill() {
+    write_csr!("sscratch", pattern(WORDS) as usize);
     let block = BLOCK.0.get().cast::<u64>();
     for place in 0..WORDS {
         // SAFETY: within the block, which this hart alone uses.
@@ -50,7 +51,7 @@ pub(crate) fn fill() {
     }
 }
 
-/// The number of words of the block that are not as it was filled.
+/// The number of words of both that are not as they were filled.
 pub(crate) fn changed() -> usize {
     let block = BLOCK.0.get().cast::<u64>();
     let is_changed = |place: &usize| {
@@ -58,7 +59,8 @@ pub(crate) fn changed() -> usize {
         let word = unsafe { block.add(*place).read_volatile() };
         word != pattern(*place)
     };
-    (0..WORDS).filter(is_changed).count()
+    let of_register = read_csr!("sscratch") as u64 != pattern(WORDS);
+    (0..WORDS).filter(is_changed).count() + usize::from(of_register)
 }
 
 /// Watches for six seconds, and says what it has seen.
