@@ -4,10 +4,12 @@
 extern crate std;
 
 mod disk;
+mod domain;
+mod harts;
 
 use core::cell::{Cell, RefCell, RefMut};
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::string::{String, ToString};
@@ -15,36 +17,25 @@ use std::vec;
 use std::vec::Vec;
 
 use arrayvec::ArrayVec;
-use poorwill_image::{NoWorkers, PowerFails, Progress, StateSections, StateWriter, Workers};
+use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::Medium;
 use poorwill_medium::nvme::{SharedNamespace, Stop};
-use poorwill_memory::linux::{Free, FreeListError};
-use poorwill_memory::{EntryPoint, MachineIdentity, OsMemory, Page, PageMap, to_usize};
+use poorwill_memory::{EntryPoint, OsMemory, Page, to_usize};
 use poorwill_store::RecordFormat;
 use poorwill_store::fake::{TABLE_BYTES, overlapping_partition_table, partition_table_beside};
 use poorwill_vault::KeyVault;
 
 pub use self::disk::Partitioned;
+pub use self::domain::{FakeDomain, IDENTITY};
+pub use self::harts::FakeHarts;
 use crate::cut::fake::FakeRecord;
 use crate::cut::{CutCommitted, NoCut};
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
-    AreaError, BootAttempt, Clock, Console, Devices, Domain, Event, HasVault, Job, LeftInUse,
-    LentVault, LoadMark, MAX_DEVICES, Machine, MediumId, Moment, NotKept, Obstacle, Outcome, Power,
-    Quiesced, RamWake, Slept, StateRefusal, Stopped, VaultState, WakeReport, WarmReset, Woke, Work,
-    sleep, wake,
+    AreaError, BootAttempt, Clock, Console, Devices, Event, HasVault, Job, LeftInUse, LentVault,
+    LoadMark, MAX_DEVICES, Machine, MediumId, NotKept, Obstacle, Outcome, Power, Quiesced, RamWake,
+    Slept, StateRefusal, Stopped, VaultState, WarmReset, Woke, Work, sleep, wake,
 };
-
-/// What tells this machine from others.
-pub const IDENTITY: MachineIdentity = MachineIdentity {
-    memory: 1,
-    harts: 2,
-    isa: 3,
-    device_tree: 4,
-};
-
-/// Owner of the one section of a domain's state.
-const OWNER: u32 = 1;
 
 /// Owner of the one section of the machine's state.
 const MACHINE: u32 = u32::from_le_bytes(*b"FAKE");
@@ -117,49 +108,6 @@ pub struct FakeMachine<'f> {
     pub media: Vec<MediumId>,
 }
 
-/// A domain of a [`FakeMachine`].
-pub struct FakeDomain<'f> {
-    /// Its name.
-    pub name: String,
-    /// What tells it from others.
-    pub identity: MachineIdentity,
-    /// Its state: kept by an image, and what a wake gives back.
-    pub state: u64,
-    /// A section that its images have besides: whose, of which version, and its payload.
-    pub section: Option<(u32, u16, Vec<u8>)>,
-    /// Called when the state is written down.
-    pub on_capture: Option<&'f dyn Fn()>,
-    /// Why it does not know what its OS has free.
-    pub free_list: FreeListError,
-    /// The hart that sleeps does not answer.
-    pub is_late: bool,
-    /// What the OS was told.
-    pub told: RefCell<Option<String>>,
-}
-
-impl fmt::Debug for FakeDomain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FakeDomain").finish_non_exhaustive()
-    }
-}
-
-impl FakeDomain<'_> {
-    /// A domain of this name.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        FakeDomain {
-            name: name.to_string(),
-            identity: IDENTITY,
-            state: 0,
-            section: None,
-            on_capture: None,
-            free_list: FreeListError::NoPageTables,
-            is_late: false,
-            told: RefCell::new(None),
-        }
-    }
-}
-
 /// Where a controller of a [`FakeMachine`] is: its number.
 #[derive(Clone, Copy, Debug)]
 pub struct FakePlace(usize);
@@ -167,34 +115,6 @@ pub struct FakePlace(usize);
 impl fmt::Display for FakePlace {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("fake disk")
-    }
-}
-
-/// The harts of a [`FakeMachine`]: one.
-#[derive(Debug, Default)]
-pub struct FakeHarts {
-    /// How often it has asked whether it may go on.
-    pub looks: AtomicU64,
-    /// The first time at which it may not, from 0.
-    pub power_fails_at: Option<u64>,
-    /// It does not look: what it does is done to its end.
-    pub to_the_end: AtomicBool,
-}
-
-impl Workers for FakeHarts {
-    fn run(&self, coordinate: &mut dyn FnMut(), work: &(dyn Fn() + Sync)) {
-        NoWorkers.run(coordinate, work);
-    }
-
-    fn go_on(&self) -> Result<(), PowerFails> {
-        if self.to_the_end.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let look = self.looks.fetch_add(1, Ordering::Relaxed);
-        match self.power_fails_at {
-            Some(at) if look >= at => Err(PowerFails),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -250,13 +170,39 @@ impl<'f> FakeMachine<'f> {
 
     /// Puts its only domain to sleep.
     pub fn sleep(&self, memory: &mut OsMemory, vector: EntryPoint, work: &mut Work<'_>) -> Slept {
-        let mut domains = [Quiesced::new(&self.domains[0], memory, vector)];
-        sleep(self, &mut domains, vector, work)
+        self.sleep_all([memory], vector, work)
     }
 
     /// Starts it with its only domain.
     pub fn wake(&self, memory: &mut OsMemory, work: &mut Work<'_>) -> Woke<u64> {
-        wake(self, &mut [Stopped::new(&self.domains[0], memory)], work, 0)
+        self.wake_all([memory], work)
+    }
+
+    /// Puts its domains to sleep, each with its memory.
+    pub fn sleep_all<'m>(
+        &self,
+        memories: impl IntoIterator<Item = &'m mut OsMemory>,
+        vector: EntryPoint,
+        work: &mut Work<'_>,
+    ) -> Slept {
+        let domains = self.domains.iter().zip(memories);
+        let mut domains: Vec<_> = domains
+            .map(|(domain, memory)| Quiesced::new(domain, memory, vector))
+            .collect();
+        sleep(self, &mut domains, vector, work)
+    }
+
+    /// Starts it with its domains, each with its memory.
+    pub fn wake_all<'m>(
+        &self,
+        memories: impl IntoIterator<Item = &'m mut OsMemory>,
+        work: &mut Work<'_>,
+    ) -> Woke<u64> {
+        let domains = self.domains.iter().zip(memories);
+        let mut domains: Vec<_> = domains
+            .map(|(domain, memory)| Stopped::new(domain, memory))
+            .collect();
+        wake(self, &mut domains, work, 0)
     }
 
     fn pass(&self, ticks: u64) {
@@ -481,47 +427,6 @@ impl WarmReset for FakeMachine<'_> {
     fn set_load_mark(&self, mark: LoadMark) {
         self.load_mark.set(mark);
         self.load_marks.borrow_mut().push(mark);
-    }
-}
-
-impl Domain for FakeDomain<'_> {
-    type State<'a> = u64;
-    type Resume = u64;
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn identity(&self) -> MachineIdentity {
-        self.identity
-    }
-
-    fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, FreeListError> {
-        Err(self.free_list)
-    }
-
-    fn capture(&self, _: EntryPoint, _: Moment, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        if self.is_late {
-            return Err(NotKept::LateHart(0));
-        }
-        if let Some(on_capture) = self.on_capture {
-            on_capture();
-        }
-        if let Some((owner, version, payload)) = &self.section {
-            into.section(*owner, 0, *version, &payload[..])?;
-        }
-        into.section(OWNER, 0, 1, &self.state)?;
-        Ok(())
-    }
-
-    fn check<'a>(&self, sections: &mut StateSections<'a>) -> Result<u64, StateRefusal> {
-        let section = sections.take(OWNER, 0).ok_or(StateRefusal::NoCore)?;
-        Ok(*section.read::<u64>(1)?)
-    }
-
-    fn restore(&self, state: u64, wake: &WakeReport) -> u64 {
-        *self.told.borrow_mut() = Some(wake.to_string());
-        state
     }
 }
 
