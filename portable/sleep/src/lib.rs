@@ -20,6 +20,7 @@ mod area;
 mod bar;
 mod chain;
 mod choice;
+mod cold_start;
 mod core_state;
 pub mod cut;
 mod device;
@@ -52,6 +53,7 @@ mod work;
 
 pub use bar::Bar;
 pub use chain::{Captured, Quiesced, Stopped, Written};
+pub use cold_start::ColdStart;
 pub use core_state::{Core, Moment};
 pub use device::{Device, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId};
 pub use domain_state::{DomainCell, DomainState, WrongDomainState};

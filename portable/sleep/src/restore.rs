@@ -8,6 +8,7 @@ use poorwill_store::{Admitted, CommittedImage, Failure, Part, SlotId, StoreError
 
 use crate::area::{AnyArea, Disk, Partitions};
 use crate::chain::Stopped;
+use crate::cold_start::Failures;
 use crate::error::{AreaError, Refusal};
 use crate::event::{ImageUse, WakeReport};
 use crate::machine::{Domain, Job, Machine, Resume, State};
@@ -48,6 +49,8 @@ pub(crate) struct Restoring<'r, M> {
     pub(crate) fingerprints: Result<&'r Partitions, AreaError>,
     /// The proof that the image may be loaded, from the first domain on.
     pub(crate) admitted: Option<Admitted>,
+    /// The parts of a set that could not be loaded.
+    pub(crate) failures: Failures,
 }
 
 impl<M: Machine> Restoring<'_, M> {

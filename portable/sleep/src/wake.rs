@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use poorwill_image::{ImageKind, clear};
 use poorwill_medium::nvme::Stop;
+use poorwill_memory::checksum::name_hash;
 use poorwill_memory::{OsMemory, Page};
 use poorwill_store::{
     Admitted, CommittedImage, DiscardReason, Failure, MAX_PARTS, RecordFormat, StoreError,
@@ -10,6 +11,7 @@ use poorwill_store::{
 
 use crate::area::{AnyArea, OpenArea, for_each_area, with_area};
 use crate::chain::Stopped;
+use crate::cold_start::{ColdStart, Failures};
 use crate::error::{AreaError, ColdBoot, NoWake, Refusal};
 use crate::event::{Event, ImageUse, WakeReport};
 use crate::machine::{Domain, Machine, Outcome, Resume};
@@ -27,7 +29,7 @@ pub enum Woke<R> {
     /// waking hart must restore its own state; in a set it may start cold, or end.
     Awake(Outcome<R>),
     /// There is no image, or it is refused: the next stages must be started.
-    Cold(ColdBoot),
+    Cold(ColdStart),
     /// OS memory is partially restored: the machine must be reset, and then boots cold.
     Reset(Failure),
     /// OS memory held a part of a sealed image. It is cleared, with all files that were loaded for
@@ -48,7 +50,7 @@ pub fn wake<M: Machine>(
     began: u64,
 ) -> Woke<Resume<M>> {
     if machine.only_retains() {
-        return Woke::Cold(ColdBoot::Domains);
+        return Woke::Cold(ColdBoot::Domains.into());
     }
     let clears = domains.iter_mut().map(|stopped| &mut *stopped.memory);
     if clear_after_load(machine, clears).is_err() {
@@ -62,19 +64,22 @@ pub fn wake<M: Machine>(
         machine.format() == RecordFormat::Image && area.newest().is_ok()
     };
     match with_area(machine, work, may_wake, attempt, |_| Stop::Handover) {
-        Ok(Attempt::Woken) => {
+        Ok(Attempt::Woken(set, failures)) => {
+            if let (Some(set), true) = (set, failures.iter().any(Option::is_some)) {
+                record(machine, work, |area| record_parts(area, &set, &failures));
+            }
             let names = domains.iter().map(|stopped| stopped.domain.name());
             let names: ArrayVec<&str, MAX_PARTS> = names.collect();
             woken.say(machine, &names, sealing.key().is_some());
             Woke::Awake(woken.last)
         }
-        Ok(Attempt::Cold(reason)) => Woke::Cold(reason),
+        Ok(Attempt::Cold(start)) => Woke::Cold(start),
         Ok(Attempt::Partial(image, failure)) => {
-            record_failure(machine, work, image, failure);
+            record(machine, work, |area| area.record_failure(image, failure));
             machine.say(&Event::WakeFailed(failure));
             Woke::Reset(failure)
         }
-        Err(error) => Woke::Cold(without_area(machine, work, error)),
+        Err(error) => Woke::Cold(without_area(machine, work, error).into()),
     }
 }
 
@@ -145,14 +150,18 @@ fn say_kept<M: Machine>(machine: &M, complaint: Option<StoreError>) {
     }
 }
 
-/// Records the failure of a wake in the image's record, for the report of the next power-on. Starts
-/// the controller again, because a failed load leaves it stopped.
-fn record_failure<M: Machine>(machine: &M, work: &mut Work<'_>, image: Admitted, failure: Failure) {
+/// Records the failure of a wake in the area, for the report of the next power-on. Starts the
+/// controller again, because a failed load may leave it stopped.
+fn record<M: Machine>(
+    machine: &M,
+    work: &mut Work<'_>,
+    job: impl FnOnce(&mut AnyArea<'_, '_>) -> Result<(), StoreError>,
+) {
     let recorded = with_area(
         machine,
         work,
         |_| false,
-        |open| open.area.record_failure(image, failure),
+        |open| job(open.area),
         |_| Stop::Handover,
     );
     if let Err(error) = recorded.and_then(|kept| kept.map_err(AreaError::Store)) {
@@ -160,11 +169,25 @@ fn record_failure<M: Machine>(machine: &M, work: &mut Work<'_>, image: Admitted,
     }
 }
 
+/// Records why parts of an admitted set could not be loaded.
+fn record_parts(
+    area: &mut AnyArea<'_, '_>,
+    set: &Admitted,
+    failures: &Failures,
+) -> Result<(), StoreError> {
+    for (index, failure) in failures.iter().enumerate() {
+        if let Some(failure) = failure {
+            area.record_part_failure(set, index, *failure)?;
+        }
+    }
+    Ok(())
+}
+
 /// The result of a wake from the sleep area.
 #[derive(Debug)]
 enum Attempt {
-    Woken,
-    Cold(ColdBoot),
+    Woken(Option<Admitted>, Failures),
+    Cold(ColdStart),
     Partial(Admitted, Failure),
 }
 
@@ -180,7 +203,7 @@ fn attempt<M: Machine>(
         Err(reason) => {
             let discarded = open.area.discard_all(DiscardReason::ColdBoot);
             say_kept(machine, discarded.err());
-            Attempt::Cold(reason)
+            Attempt::Cold(reason.into())
         }
     }
 }
@@ -201,7 +224,7 @@ fn load<M: Machine>(
     } = open;
     let image = match committed(area) {
         Ok(image) => image,
-        Err(reason) => return cold(machine, area, reason),
+        Err(reason) => return cold(machine, area, domains, reason),
     };
     let mut restoring = Restoring {
         machine,
@@ -210,9 +233,10 @@ fn load<M: Machine>(
         image_use: snapshot.map_or(ImageUse::Once, Ready::image_use),
         fingerprints: fingerprints.map(|partitions| &*partitions),
         admitted: None,
+        failures: [None; MAX_PARTS],
     };
     let Some((first, source)) = Source::first(area, &image, domains) else {
-        return cold(machine, area, Refusal::NoDomain.into());
+        return cold(machine, area, domains, Refusal::NoDomain.into());
     };
     let restored = restoring.restore(area, source, &mut domains[first], workspace);
     let (resume, wake) = match (restored, restoring.admitted.take()) {
@@ -223,7 +247,9 @@ fn load<M: Machine>(
         (Err(NotRestored::Partial(failure)), Some(admitted)) => {
             return Attempt::Partial(admitted, failure);
         }
-        (Err(NotRestored::Refused(refusal)), _) => return cold(machine, area, refusal.into()),
+        (Err(NotRestored::Refused(refusal)), _) => {
+            return cold(machine, area, domains, refusal.into());
+        }
         (Err(NotRestored::Partial(_)), None) => unreachable!("a load follows the admission"),
     };
     // The trial begins only now: a refused image is not on trial.
@@ -240,7 +266,7 @@ fn load<M: Machine>(
         let outcome = restore_next(&mut restoring, area, &mut domains[index], workspace);
         woken.add(machine, (index, domains[index].domain), outcome);
     }
-    Attempt::Woken
+    Attempt::Woken(restoring.admitted, restoring.failures)
 }
 
 /// Restores a domain of a set after the first one. Its failure does not concern the others.
@@ -258,11 +284,8 @@ fn restore_next<M: Machine>(
         Ok(restored) => Outcome::Wakes(restored),
         Err(NotRestored::Refused(refusal)) => Outcome::Cold(NoWake::from(refusal).into()),
         Err(NotRestored::Partial(failure)) => {
-            if let (Source::Part(index, _), Some(set)) = (source, &restoring.admitted)
-                && let Err(error) = area.record_part_failure(set, index, failure)
-            {
-                let error = AreaError::Store(error);
-                restoring.machine.say(&Event::FailureNotKept(error));
+            if let Source::Part(index, _) = source {
+                restoring.failures[index] = Some(failure);
             }
             Outcome::Ended(failure)
         }
@@ -294,12 +317,20 @@ fn check_tries(area: &mut AnyArea<'_, '_>, image: &CommittedImage) -> Result<(),
     }
 }
 
-/// Discards the area's images, and marks a failure as reported.
-fn cold<M: Machine>(machine: &M, area: &mut AnyArea<'_, '_>, reason: NoWake) -> Attempt {
-    let noted = match area.unreported_failure() {
-        Some((slot, _)) => area.mark_reported(slot),
-        None => Ok(()),
-    };
+/// Discards the area's images, and marks each failure as reported.
+fn cold<M: Machine>(
+    machine: &M,
+    area: &mut AnyArea<'_, '_>,
+    domains: &[Stopped<'_, M::Domain>],
+    reason: NoWake,
+) -> Attempt {
+    let mut start = ColdStart::from(ColdBoot::from(reason));
+    name_failures(machine, area, domains, &mut start);
+    let whole = area.unreported_failure().map(|(slot, _)| slot);
+    let mut parts = area.unreported_part_failures().map(|(slot, ..)| slot);
+    let failed = whole.or(parts.next());
+    drop(parts);
+    let noted = failed.map_or(Ok(()), |slot| area.mark_reported(slot));
     let discard = match reason {
         NoWake::Refused(_) => DiscardReason::Refused,
         NoWake::NoImage(_) | NoWake::LastWakeFailed(_) | NoWake::Disabled { .. } => {
@@ -307,5 +338,25 @@ fn cold<M: Machine>(machine: &M, area: &mut AnyArea<'_, '_>, reason: NoWake) -> 
         }
     };
     say_kept(machine, noted.and(area.discard_all(discard)).err());
-    Attempt::Cold(reason.into())
+    Attempt::Cold(start)
+}
+
+/// Names the domains that did not wake with the others at the last wake. Each gets its failure as
+/// the reason of its cold boot.
+fn name_failures<M: Machine>(
+    machine: &M,
+    area: &AnyArea<'_, '_>,
+    domains: &[Stopped<'_, M::Domain>],
+    start: &mut ColdStart,
+) {
+    for (index, stopped) in domains.iter().enumerate() {
+        let domain = stopped.domain.name();
+        let own = name_hash(domain);
+        let mut failures = area.unreported_part_failures();
+        if let Some((.., failure)) = failures.find(|(_, name_hash, _)| *name_hash == own) {
+            start.fail(index, failure);
+            let reason = start.of(index);
+            machine.say(&Event::DomainCold { domain, reason });
+        }
+    }
 }

@@ -444,7 +444,10 @@ fn a_snapshot_is_made_once_and_wakes_with_its_state_unless_a_key_is_pressed() {
         assert!(said[1].ends_with(" mode=snapshot"), "{said:?}");
     }
     let (woke, _) = power_on(&mut disk, |machine| machine.has_key = true);
-    assert!(matches!(woke, Woke::Cold(ColdBoot::Key)), "{woke:?}");
+    assert!(
+        matches!(woke, Woke::Cold(start) if start.reason() == ColdBoot::Key),
+        "{woke:?}"
+    );
 }
 
 #[test]
@@ -562,7 +565,7 @@ fn memory_that_was_added_refuses_a_save_and_no_other_doubt_does() {
 fn a_cold_boot_without_an_image_says_so() {
     let (woke, said) = power_on(&mut disk(), |_| ());
     let none = ColdBoot::NoWake(NoWake::NoImage(NoImage::None));
-    assert!(matches!(woke, Woke::Cold(reason) if reason == none));
+    assert!(matches!(woke, Woke::Cold(start) if start.reason() == none));
     assert_eq!(none.to_string(), "no image");
     assert!(said.is_empty(), "the caller says why: {said:?}");
 }
@@ -690,11 +693,11 @@ fn a_disk_is_known_by_its_number_and_not_by_its_place_in_a_list() {
         assert!(matches!(woke, Woke::Awake(_)), "{then:?} {now:?}: {woke:?}");
     }
     // Another disk at the same place.
-    let Woke::Cold(reason) = sleep_then_wake(&[2], &[3]) else {
+    let Woke::Cold(start) = sleep_then_wake(&[2], &[3]) else {
         panic!("another disk counts as the same");
     };
     let gone = "partition 2 is not there any more: the image does not fit it any more";
-    assert_eq!(reason.to_string(), gone);
+    assert_eq!(start.reason().to_string(), gone);
 }
 
 #[test]
@@ -754,13 +757,14 @@ fn an_image_that_does_not_accept_what_cannot_be_guarded_is_refused_or_names_it()
                 assert_said(&said[..1], &[UNGUARDED]);
                 continue;
             }
-            let Woke::Cold(reason) = woke else {
+            let Woke::Cold(start) = woke else {
                 panic!("version {version}: {woke:?}");
             };
-            assert!(reason.to_string().starts_with(UNGUARDED), "{reason}");
+            let told = start.reason().to_string();
+            assert!(told.starts_with(UNGUARDED), "{told}");
             // It is kept, as each that is refused.
             let (woke, _) = wake_beside_luks(&mut disk);
-            assert!(matches!(woke, Woke::Cold(again) if again == reason));
+            assert!(matches!(woke, Woke::Cold(again) if again == start));
         }
     }
 }
@@ -786,8 +790,8 @@ fn an_image_of_before_names_a_disk_by_its_position() {
             let (woke, _) = wake_beside(&mut disk, listing(now));
             let woken = matches!(woke, Woke::Awake(_));
             assert_eq!(woken, wakes, "version {version}, {now:?}: {woke:?}");
-            if let Woke::Cold(reason) = woke {
-                let told = reason.to_string();
+            if let Woke::Cold(start) = woke {
+                let told = start.reason().to_string();
                 assert!(told.contains("is not there any more"), "{told}");
             }
         }
@@ -864,7 +868,7 @@ fn an_area_with_another_claim_to_its_blocks_is_refused_and_not_written() {
         machine.is_overlapped = true;
         machine.controllers = controllers;
         let woke = machine.wake(memory.os(), &mut work.lend());
-        let refused = matches!(woke, Woke::Cold(ColdBoot::Area(error)) if error == table);
+        let refused = matches!(woke, Woke::Cold(start) if start.reason() == ColdBoot::Area(table));
         assert!(refused, "{woke:?}");
         assert!(machine.wrote.borrow().is_empty());
         drop(machine);
@@ -884,7 +888,7 @@ fn a_refused_namespace_does_not_keep_the_images_of_another() {
     machine.has_refused_namespace = true;
     let woke = machine.wake(memory.os(), &mut work.lend());
     let table = AreaError::Table(GptError::Overlap { area: 1, other: 2 });
-    let refused = matches!(woke, Woke::Cold(ColdBoot::Area(error)) if error == table);
+    let refused = matches!(woke, Woke::Cold(start) if start.reason() == ColdBoot::Area(table));
     assert!(refused, "{woke:?}");
     drop(machine);
     assert!(!has_image(&mut disk));

@@ -156,7 +156,7 @@ impl Machine {
             Woke::Awake(_) => return Boot::Woken,
             Woke::Reset(failure) => return Boot::Failed(failure),
             Woke::Cleared => return Boot::Cleared,
-            Woke::Cold(reason) => reason,
+            Woke::Cold(start) => start.reason(),
         };
         match reason {
             ColdBoot::NoWake(NoWake::NoImage(reason)) => Boot::Cold(reason),

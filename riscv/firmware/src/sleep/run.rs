@@ -6,7 +6,7 @@ use poorwill_devicetree::MAX_DOMAINS;
 use poorwill_image::PowerFails;
 use poorwill_memory::EntryPoint;
 use poorwill_sleep::cut::CutReason;
-use poorwill_sleep::{Cleared, ColdBoot, NoSleep, Quiesced, Slept, Stopped, Woke};
+use poorwill_sleep::{Cleared, ColdStart, NoSleep, Quiesced, Slept, Stopped, Woke};
 
 use super::iommus::Phase;
 use super::machine::Firmware;
@@ -92,7 +92,7 @@ fn discard_others() {
     }
 }
 
-/// Wakes the machine if it sleeps; else returns the reason. `began` is `time` at power-on.
+/// Wakes the machine if it sleeps; else returns the reasons. `began` is `time` at power-on.
 /// `no_cut`: why no cut was resumed. `start_cold` starts a domain beside others that have woken.
 // Not inlined: its frame must not lie below the start on the deep stack.
 #[inline(never)]
@@ -101,7 +101,7 @@ pub(crate) fn wake(
     none: &NoneStarted,
     no_cut: Option<CutReason>,
     start_cold: StartCold<'_>,
-) -> ColdBoot {
+) -> ColdStart {
     let woke = {
         let mut memories = memories();
         memories.clear();
@@ -119,9 +119,9 @@ pub(crate) fn wake(
     };
     let last = match woke {
         Woke::Awake(last) => last,
-        Woke::Cold(reason) => {
+        Woke::Cold(start) => {
             discard_others();
-            return reason;
+            return start;
         }
         Woke::Reset(_) => power::restart(),
         Woke::Cleared => {

@@ -14,8 +14,8 @@ use poorwill_devicetree::{self as devicetree, MAX_DOMAINS, Machine, Partition};
 use poorwill_domain::FwDynamic;
 use poorwill_hart::{Request, Task};
 use poorwill_memory::EntryPoint;
-use poorwill_sleep::ColdBoot;
 use poorwill_sleep::cut::NoGo;
+use poorwill_sleep::{ColdBoot, ColdStart};
 
 use crate::domain::{self, LiveDomain};
 use crate::entry::stack;
@@ -52,16 +52,16 @@ fn boot(
     irqs_off::begin();
     stack::begin_on_deep();
     let begun = start(hart_id, tree, information)?;
-    let reason = resume(&begun)?;
-    say!("cold boot: {reason}");
-    start_domains(begun.own, &begun.next, reason)
+    let start = resume(&begun)?;
+    say!("cold boot: {}", start.reason());
+    start_domains(begun.own, &begun.next, &start)
 }
 
-/// Resumes a cut, or wakes the machine from its image or its set; else returns the reason for a cold
-/// boot.
+/// Resumes a cut, or wakes the machine from its image or its set; else returns the reasons for a
+/// cold boot.
 // Not inlined: as for `start`.
 #[inline(never)]
-fn resume(begun: &Begun) -> Result<ColdBoot, BootError> {
+fn resume(begun: &Begun) -> Result<ColdStart, BootError> {
     // The power supply may still ramp up. A wake would then end in a cut as soon as the line is
     // armed.
     early(cut::wait_for_power);
@@ -76,18 +76,21 @@ fn resume(begun: &Begun) -> Result<ColdBoot, BootError> {
         }
     };
     let start_cold = |domain, reason| start_beside(domain, begun, reason);
-    let reason = sleep::wake(begun.began, &none, no_cut, &start_cold);
-    Ok(no_cut.map_or(reason, ColdBoot::Cut))
+    let start = sleep::wake(begun.began, &none, no_cut, &start_cold);
+    Ok(match no_cut {
+        Some(reason) => start.because(ColdBoot::Cut(reason)),
+        None => start,
+    })
 }
 
 /// Starts the next stage of each domain, in the order in which they wake.
 fn start_domains(
     own: ThisHart,
     stage: &FwDynamic,
-    reason: ColdBoot,
+    start: &ColdStart,
 ) -> Result<core::convert::Infallible, BootError> {
     // All or none of them start, so all are prepared first.
-    let entries = prepare_domains(reason)?;
+    let entries = prepare_domains(start)?;
     // This comes before the line is armed: a hart that waits for another does not check the line.
     let mut firsts = ArrayVec::<&Hart, MAX_DOMAINS>::new();
     for domain in domain::all() {
@@ -137,13 +140,14 @@ fn prepare_beside(domain: &LiveDomain, reason: ColdBoot) -> Result<EntryPoint, B
 }
 
 /// Prepares all domains' device trees. Returns where each next stage starts.
-fn prepare_domains(reason: ColdBoot) -> Result<ArrayVec<EntryPoint, MAX_DOMAINS>, BootError> {
+fn prepare_domains(start: &ColdStart) -> Result<ArrayVec<EntryPoint, MAX_DOMAINS>, BootError> {
     let mut entries: ArrayVec<_, MAX_DOMAINS> =
         domain::all().map(|_| EntryPoint::default()).collect();
     // Several domains may get copies of one tree. A domain whose tree stays in place changes that
     // tree, so it comes after those that copy it.
     let copies = domain::all().filter(|domain| domain.copies_tree());
     for domain in copies.chain(domain::all().filter(|domain| !domain.copies_tree())) {
+        let reason = start.of(domain.index);
         // SAFETY: the machine boots cold, and no tree was read since the start.
         let entry =
             early(|| unsafe { next_stage::prepare(platform(), domain, reason, cut::has_line()) })?;
