@@ -76,6 +76,8 @@ pub struct FakeMachine<'f> {
     pub domains: Vec<FakeDomain<'f>>,
     /// The domains that it has released, by their names, with what has become of them.
     pub released: RefCell<Vec<(String, Outcome<u64>)>>,
+    /// How many lines it had said at the last release.
+    pub lines_at_release: Cell<usize>,
     /// How often its time went on from a sleep's moment.
     pub continued: Cell<usize>,
     /// What a key pressed at a wake is worth.
@@ -150,6 +152,7 @@ impl<'f> FakeMachine<'f> {
             format: RecordFormat::Image,
             domains: vec![FakeDomain::new("")],
             released: RefCell::default(),
+            lines_at_release: Cell::new(0),
             continued: Cell::new(0),
             has_key: false,
             attempt: Cell::new(None),
@@ -242,6 +245,7 @@ impl<'f> Machine for FakeMachine<'f> {
         assert!(self.continued.get() > 0, "time goes on first");
         let released = (domain.name.clone(), outcome);
         self.released.borrow_mut().push(released);
+        self.lines_at_release.set(self.said.borrow().len());
     }
 }
 

@@ -1,6 +1,7 @@
 //! The use of the machine's vault for images.
 
 use poorwill_image::{SealingKey, Trust};
+use poorwill_store::RecordFormat;
 use poorwill_vault::{Key, KeyState, KeyVault, RollbackCounter};
 
 use crate::event::Event;
@@ -22,8 +23,11 @@ pub(crate) enum Sealing {
 }
 
 impl Sealing {
-    /// The sealing at a start, by the state of the vault.
+    /// The sealing at a start, by the state of the vault. A set is plain.
     pub(crate) fn at_wake<M: Machine>(machine: &M) -> Self {
+        if machine.format() == RecordFormat::Set {
+            return Sealing::Plain;
+        }
         match machine.vault().state() {
             VaultState::Absent => Sealing::Plain,
             VaultState::Open(vault) => Sealing::of(vault),
@@ -34,12 +38,16 @@ impl Sealing {
         }
     }
 
-    /// The sealing at a sleep. A vault without a key gets one.
+    /// The sealing at a sleep. A vault without a key gets one. A set is plain, since after a failure
+    /// only the last domain's memory could be opened again.
     ///
     /// # Errors
     ///
     /// [`VaultFault`]: the vault exists, but cannot be used.
     pub(crate) fn at_sleep<M: Machine>(machine: &M) -> Result<Self, VaultFault> {
+        if machine.format() == RecordFormat::Set {
+            return Ok(Sealing::Plain);
+        }
         match machine.vault().state() {
             VaultState::Absent => Ok(Sealing::Plain),
             VaultState::Broken(error) => Err(error),
