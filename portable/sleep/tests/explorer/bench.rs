@@ -15,17 +15,23 @@ use crate::count::Count;
 use crate::sectors::{Content, Contents, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 use crate::{Config, Flaw};
 
-/// Bytes of the area: the smallest there may be.
-pub(crate) const AREA_BYTES: u64 = poorwill_store::MIN_AREA_BYTES;
+/// Bytes of the area: a MiB, and two slots in which two parts of a set have room.
+pub(crate) const AREA_BYTES: u64 = 7 << 20;
 
-/// First sectors of the two slots of such an area.
-pub(crate) const SLOTS: [u32; 2] = [1 << 11, 3 << 11];
+/// Sectors of a slot.
+pub(crate) const SLOT_SECTORS: u32 = 3 << 11;
+
+/// First sectors of the two slots.
+pub(crate) const SLOTS: [u32; 2] = [1 << 11, (1 << 11) + SLOT_SECTORS];
 
 /// First sector of the configuration.
 pub(crate) const CONFIGURATION: u32 = 0;
 
 /// First sectors of their records.
 pub(crate) const RECORDS: [u32; 2] = [PAGE_SECTORS, 2 * PAGE_SECTORS];
+
+/// Begins the header of an image.
+const HEADER: &[u8] = b"POORWILL";
 
 /// Pages of one transfer at most: few, so that a sleep has several.
 const MAX_PAGES: usize = 1;
@@ -76,7 +82,7 @@ pub(crate) struct Image {
     /// The sleep that wrote it.
     pub(crate) sleep: u64,
     pub(crate) slot: usize,
-    /// The checksum of its header, by which a record names it.
+    /// The checksum of its header, by which a record names it: of a set, that of its last part.
     pub(crate) checksum: u64,
     /// All sectors of its slot.
     pub(crate) sectors: BTreeMap<u32, Content>,
@@ -240,7 +246,9 @@ impl Bench {
     fn begin(&mut self, written: &[(u32, Content)]) {
         for (sector, content) in written {
             self.sectors.begin(*sector, *content);
-            if let Some(slot) = SLOTS.iter().position(|first| first == sector) {
+            let slot =
+                slot_of(*sector).filter(|_| self.contents.bytes(*content).starts_with(HEADER));
+            if let Some(slot) = slot {
                 self.note_image(slot, *content);
             }
             self.last_written = *sector;
@@ -265,13 +273,14 @@ impl Bench {
         }
     }
 
-    /// The header of an image is written last, so all of it is there.
+    /// The header of an image is written last, so all of it is there: of a set, with the header of
+    /// its last part.
     fn note_image(&mut self, slot: usize, header: Content) {
         let Some(sleep) = self.sleep else {
             return;
         };
         let first = SLOTS[slot];
-        let range = first..first + (1 << 12);
+        let range = first..first + SLOT_SECTORS;
         let listed = self.sectors.durable.range(range.clone());
         let pending = self.sectors.pending.range(range);
         let sectors = listed
@@ -340,7 +349,7 @@ impl Bench {
 fn slot_of(sector: u32) -> Option<usize> {
     SLOTS
         .iter()
-        .position(|start| (*start..start + (1 << 12)).contains(&sector))
+        .position(|start| (*start..start + SLOT_SECTORS).contains(&sector))
 }
 
 fn first_sector(offset: u64) -> u32 {

@@ -42,6 +42,8 @@ pub(crate) struct Counts {
     pub(crate) deleted: u64,
     pub(crate) cold_boots: u64,
     pub(crate) partially_restored: u64,
+    /// Wakes of a part of a set's domains.
+    pub(crate) partly_woken: u64,
     /// Cold boots whose medium failed so that nothing could be given up, on a
     /// machine without a count: that no protocol can help.
     pub(crate) helpless: u64,
@@ -51,7 +53,7 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "states={} cuts={} media={} sleeps={} committed={} in_doubt={} failed={} power_ons={} wakes={} cold_boots={} partially_restored={} helpless={}",
+            "states={} cuts={} media={} sleeps={} committed={} in_doubt={} failed={} power_ons={} wakes={} cold_boots={} partially_restored={} partly_woken={} helpless={}",
             self.states,
             self.cuts,
             self.media,
@@ -63,6 +65,7 @@ impl fmt::Display for Counts {
             self.wakes,
             self.cold_boots,
             self.partially_restored,
+            self.partly_woken,
             self.helpless,
         )?;
         if self.snapshots == 0 {
@@ -411,8 +414,10 @@ impl Explorer {
         self.reach_cuts(state, &judge, &how);
         let mut after = self.result(state, state.candidate);
         match boot {
+            Boot::Mixed => return Err(Violation::Mixed),
             Boot::Woken(sleep) => {
                 self.counts.wakes += 1;
+                self.counts.partly_woken += u64::from(!self.machine.all_woke());
                 self.check_wake(state, sleep, fault)?;
                 self.note_wake(&mut after, sleep);
                 after.running = true;

@@ -15,6 +15,8 @@ pub(crate) enum Violation {
     LoadedLate,
     /// The machine woke with another memory or state than it slept with.
     WrongMemory,
+    /// The domains of a machine woke from different sleeps.
+    Mixed,
     /// A committed image did not wake, though nothing went wrong.
     Lost,
     /// Memory was changed, and the machine boots cold.
@@ -83,10 +85,14 @@ impl Explorer {
         fault: Option<Fault>,
     ) -> Result<(), Violation> {
         let candidate = state.candidate.map(|candidate| candidate.sleep);
-        if candidate == Some(sleep) && self.machine.memory_is(sleep) {
-            return Ok(());
+        if candidate == Some(sleep) && self.machine.woke_with(sleep) {
+            // Where nothing goes wrong, all domains wake.
+            return match fault.is_some() || self.machine.all_woke() {
+                true => Ok(()),
+                false => Err(Violation::Lost),
+            };
         }
-        if Self::may_wake(state, sleep) && self.machine.memory_is(sleep) {
+        if Self::may_wake(state, sleep) && self.machine.woke_with(sleep) {
             // The image of a later sleep goes first.
             return match state.candidate {
                 Some(Candidate { certain: true, .. }) if fault.is_none() => Err(Violation::Lost),

@@ -1,15 +1,16 @@
 //! A machine of a handful of pages that sleeps and wakes as the firmware does.
 
 use poorwill_image::{
-    Here, LoadError, NoWorkers, SealingKey, StateSections, Trust, Workspace, load, open,
+    Here, LoadError, NoWorkers, Opened, SealingKey, StateSections, Trust, Workspace, load, open,
 };
 use poorwill_medium::{MediumError, Window};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{EntryPoint, Page};
 use poorwill_sleep::fake::{FakeDomain, FakeMachine, FakeWork, IDENTITY};
-use poorwill_sleep::{Domain, Outcome as Went, Slept as Outcome, Woke};
+use poorwill_sleep::{ColdBoot, Domain as _, Outcome as Went, Slept as Outcome, Woke};
 use poorwill_store::{
-    Admitted, Area, Configuration, DiscardReason, Failure, RecordFormat, SnapshotRules, StoreError,
+    Admitted, Area, CommittedImage, Configuration, DiscardReason, Failure, RecordFormat,
+    SnapshotRules, StoreError,
 };
 use poorwill_vault::{Key, KeyVault, RollbackCounter};
 
@@ -45,8 +46,10 @@ pub(crate) enum Slept {
 /// How a power-on ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Boot {
-    /// With the state of this sleep.
+    /// With the state of this sleep: the first domain, and each other one unless it is missing.
     Woken(u64),
+    /// The domains have states of different sleeps.
+    Mixed,
     Cold {
         /// Every image was given up.
         gave_up: bool,
@@ -82,9 +85,18 @@ pub(crate) fn configuration(asks: bool) -> Page {
     scratch
 }
 
+/// A domain of the machine.
+struct Domain {
+    memory: FakeMemory,
+    /// The number of its first page: those of the domains before come first.
+    first_page: u64,
+    /// What became of it at the last power-on that woke the machine.
+    end: Option<Went<u64>>,
+}
+
 pub(crate) struct Machine {
     shared: Shared,
-    memory: FakeMemory,
+    domains: Vec<Domain>,
     work: FakeWork,
     /// For wakes that are put together by hand.
     scratch: Page,
@@ -92,13 +104,29 @@ pub(crate) struct Machine {
 }
 
 impl Config {
-    /// The lengths of the machine's memory, in pages. Sealing takes time, and
+    pub(crate) fn format(self) -> RecordFormat {
+        match self.names() {
+            [_] => RecordFormat::Image,
+            _ => RecordFormat::Set,
+        }
+    }
+
+    /// The names of the domains.
+    fn names(self) -> &'static [&'static str] {
+        match self.set {
+            true => &["first", "second"],
+            false => &[""],
+        }
+    }
+
+    /// The lengths of each domain's memory, in pages. Sealing takes time, and
     /// every sector of a sealed page differs, so that machine has fewer.
-    fn memory(self) -> [u64; 2] {
+    fn memory(self) -> &'static [&'static [u64]] {
         match (self.snapshots, self.sealed) {
-            (true, _) => [1, 1],
-            (false, true) => [1, 3],
-            (false, false) => [2, 4],
+            _ if self.set => &[&[1, 1], &[2]],
+            (true, _) => &[&[1, 1]],
+            (false, true) => &[&[1, 3]],
+            (false, false) => &[&[2, 4]],
         }
     }
 
@@ -122,35 +150,73 @@ impl Config {
     }
 }
 
+impl Domain {
+    /// Whether its memory is as [`Machine::use_memory`] left it.
+    fn memory_is(&self, config: Config, sleep: u64) -> bool {
+        let pages = self.memory.contents();
+        let mut numbered = (self.first_page..).zip(&pages);
+        numbered.all(|(index, page)| *page == config.page(sleep, index))
+            && self.memory.gaps_are_intact()
+    }
+}
+
 impl Machine {
     pub(crate) fn new(shared: &Shared) -> Self {
-        let mut memory = FakeMemory::new(&shared.get().config.memory());
-        let pages = memory.os().pages();
+        let mut pages = 0;
+        let mut domains = Vec::new();
+        for ranges in shared.get().config.memory() {
+            let mut memory = FakeMemory::new(ranges);
+            let first_page = pages;
+            pages += memory.os().pages();
+            domains.push(Domain {
+                memory,
+                first_page,
+                end: None,
+            });
+        }
         let workspace = usize::try_from(Workspace::pages_needed(pages)).expect("a few");
         Machine {
             shared: shared.clone(),
-            memory,
+            domains,
             work: FakeWork::new(pages),
             scratch: Page::ZERO,
             workspace: vec![Page::ZERO; workspace],
         }
     }
 
-    /// The OS uses its memory, as it does before that sleep.
+    /// Each OS uses its memory, as it does before that sleep.
     pub(crate) fn use_memory(&mut self, sleep: u64) {
         let config = self.shared.get().config;
-        for index in 0..self.memory.os().pages() {
-            self.memory.set(index, &config.page(sleep, index));
+        for domain in &mut self.domains {
+            for index in 0..domain.memory.os().pages() {
+                let page = config.page(sleep, domain.first_page + index);
+                domain.memory.set(index, &page);
+            }
         }
     }
 
     /// Whether memory is as [`Machine::use_memory`] left it.
     pub(crate) fn memory_is(&self, sleep: u64) -> bool {
         let config = self.shared.get().config;
-        let pages = self.memory.contents();
-        let mut numbered = (0..).zip(&pages);
-        numbered.all(|(index, page)| *page == config.page(sleep, index))
-            && self.memory.gaps_are_intact()
+        let mut domains = self.domains.iter();
+        domains.all(|domain| domain.memory_is(config, sleep))
+    }
+
+    /// Whether each domain that has woken has its memory of that sleep, and each that starts cold
+    /// still has its own.
+    pub(crate) fn woke_with(&self, sleep: u64) -> bool {
+        let config = self.shared.get().config;
+        self.domains.iter().all(|domain| match domain.end {
+            Some(Went::Wakes(_)) => domain.memory_is(config, sleep),
+            Some(Went::Cold(_)) => domain.memory_is(config, NOISE),
+            Some(Went::Ended(_)) | None => true,
+        })
+    }
+
+    /// Whether each domain has woken.
+    pub(crate) fn all_woke(&self) -> bool {
+        let mut domains = self.domains.iter();
+        domains.all(|domain| matches!(domain.end, Some(Went::Wakes(_))))
     }
 
     /// The OS asks for its `number`th sleep.
@@ -159,10 +225,13 @@ impl Machine {
         let on_capture = || shared.get().capture();
         let (mut disk, mut counter) = devices(&shared);
         let vault = counter.as_mut().map(|counter| counter as &mut dyn KeyVault);
-        let mut machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, vault);
-        machine.domains[0].state = number;
+        let mut machine = machine(shared.get().config, &mut disk, vault);
+        for domain in &mut machine.domains {
+            domain.state = number;
+        }
         machine.domains[0].on_capture = Some(&on_capture);
-        match machine.sleep(self.memory.os(), VECTOR, &mut self.work.lend()) {
+        let memories = self.domains.iter_mut().map(|domain| domain.memory.os());
+        match machine.sleep_all(memories, VECTOR, &mut self.work.lend()) {
             Outcome::Asleep(_) => Slept::Committed,
             Outcome::InDoubt(_) => Slept::InDoubt,
             Outcome::Refused(_) => Slept::Not,
@@ -180,10 +249,14 @@ impl Machine {
         }
         let (mut disk, mut counter) = devices(&self.shared);
         let vault = counter.as_mut().map(|counter| counter as &mut dyn KeyVault);
-        let machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, vault);
-        match machine.wake(self.memory.os(), &mut self.work.lend()) {
-            Woke::Awake(Went::Wakes(sleep)) => Boot::Woken(sleep),
-            Woke::Awake(_) => unreachable!("it has one domain"),
+        let machine = machine(config, &mut disk, vault);
+        let memories = self.domains.iter_mut().map(|domain| domain.memory.os());
+        match machine.wake_all(memories, &mut self.work.lend()) {
+            Woke::Awake(last) => {
+                let released = machine.released.take().into_iter();
+                let ends = released.map(|(_, end)| end).chain([last]).collect();
+                self.woken(ends)
+            }
             Woke::Reset(_) => Boot::PartiallyRestored,
             Woke::Cleared => unreachable!("memory does not outlive the power"),
             Woke::Cold(_) => Boot::Cold {
@@ -192,31 +265,38 @@ impl Machine {
         }
     }
 
+    /// Notes what became of each domain of a machine that is awake.
+    fn woken(&mut self, ends: Vec<Went<u64>>) -> Boot {
+        let Some(Went::Wakes(sleep)) = ends.first().copied() else {
+            unreachable!("the first domain wakes, or none does");
+        };
+        assert_eq!(ends.len(), self.domains.len());
+        for (domain, end) in self.domains.iter_mut().zip(&ends) {
+            domain.end = Some(*end);
+        }
+        let mut states = ends.iter();
+        let is_one = states.all(|end| !matches!(end, Went::Wakes(other) if *other != sleep));
+        if is_one {
+            Boot::Woken(sleep)
+        } else {
+            Boot::Mixed
+        }
+    }
+
     /// The same, put together by the test.
     fn power_on_by_hand(&mut self, config: Config) -> Boot {
         let Machine {
             shared,
-            memory,
+            domains,
             workspace,
             scratch,
             ..
         } = self;
-        let key = SealingKey::new(KEY);
-        let here = Here {
-            identity: IDENTITY,
-            os_pages: memory.os().pages(),
-            trust: if config.sealed {
-                Trust::Sealed(&key)
-            } else {
-                Trust::Plain
-            },
-            is_clear: false,
-        };
         let found = with_area(shared, scratch, |area| {
-            wake_by_hand(area, memory, workspace, &here, config.flaw)
+            wake_by_hand(area, domains, workspace, config)
         });
         match found {
-            Ok(Attempt::Woken(sleep)) => Boot::Woken(sleep),
+            Ok(Attempt::Woken(ends)) => self.woken(ends),
             Ok(Attempt::Cold(gave_up)) => Boot::Cold { gave_up },
             Ok(Attempt::PartiallyRestored(image, failure)) => {
                 // That it may fail is part of it: the reason is lost, no more.
@@ -252,7 +332,8 @@ impl Machine {
 
 /// What became of an attempt to wake.
 enum Attempt {
-    Woken(u64),
+    /// What became of each domain.
+    Woken(Vec<Went<u64>>),
     Cold(bool),
     PartiallyRestored(Admitted, Failure),
 }
@@ -262,6 +343,19 @@ fn devices(shared: &Shared) -> (Disk, Option<Counter>) {
     let sealed = shared.get().config.sealed;
     let counter = sealed.then(|| Counter::new(shared, Key::new(&KEY)));
     (Disk(shared.clone()), counter)
+}
+
+/// The machine with these devices.
+fn machine<'f>(
+    config: Config,
+    disk: &'f mut Disk,
+    vault: Option<&'f mut dyn KeyVault>,
+) -> FakeMachine<'f> {
+    let mut machine = FakeMachine::new(disk, 0, AREA_BYTES, vault);
+    machine.format = config.format();
+    let names = config.names().iter();
+    machine.domains = names.map(|name| FakeDomain::new(name)).collect();
+    machine
 }
 
 /// Whether a cold boot that said all this has given up every image. What the count
@@ -289,27 +383,22 @@ fn with_area<T>(
     let counter = counter
         .as_mut()
         .map(|counter| counter as &mut dyn RollbackCounter);
+    let format = shared.get().config.format();
     let window = Window::new(&mut disk, 0, AREA_BYTES)?;
-    Ok(then(&mut Area::open(
-        window,
-        scratch,
-        counter,
-        RecordFormat::Image,
-    )?))
+    Ok(then(&mut Area::open(window, scratch, counter, format)?))
 }
 
 /// The steps of a wake put together from the store's pieces, rightly
 /// ([`Flaw::RightByHand`]) or wrongly.
 fn wake_by_hand(
     area: &mut Area<'_, Disk>,
-    memory: &mut FakeMemory,
+    domains: &mut [Domain],
     pages: &mut [Page],
-    here: &Here<'_>,
-    flaw: Flaw,
+    config: Config,
 ) -> Attempt {
-    match attempt_by_hand(area, memory, pages, here, flaw) {
+    match attempt_by_hand(area, domains, pages, config) {
         Some(attempt) => attempt,
-        None if flaw == Flaw::NothingGivenUp => Attempt::Cold(true),
+        None if config.flaw == Flaw::NothingGivenUp => Attempt::Cold(true),
         None => Attempt::Cold(area.discard_all(DiscardReason::ColdBoot).is_ok()),
     }
 }
@@ -317,34 +406,99 @@ fn wake_by_hand(
 /// `None`: there is nothing to load, or it may not be.
 fn attempt_by_hand(
     area: &mut Area<'_, Disk>,
-    memory: &mut FakeMemory,
+    domains: &mut [Domain],
     pages: &mut [Page],
-    here: &Here<'_>,
-    flaw: Flaw,
+    config: Config,
 ) -> Option<Attempt> {
     let image = area.newest().ok()?;
+    let mut consumed = None;
+    let mut ends = Vec::new();
+    for (index, domain) in domains.iter_mut().enumerate() {
+        let first = index == 0;
+        let Some((opened, sleep)) = open_by_hand(area, &image, (index, domain), pages, config)
+        else {
+            if first {
+                return None;
+            }
+            ends.push(Went::Cold(ColdBoot::NoPart));
+            continue;
+        };
+        if first && config.flaw != Flaw::LoadedFirst {
+            consumed = Some(area.admit(&image).ok()?);
+        }
+        let mut medium = medium_of(area, &image, index, config)?;
+        let os = domain.memory.os();
+        let loaded = load(&mut medium, &opened, os, &NoWorkers, &mut |_| ());
+        if first && config.flaw == Flaw::LoadedFirst {
+            consumed = Some(area.admit(&image).ok()?);
+        }
+        match loaded.map_err(|error| failure_by_hand(error, first, config)) {
+            Ok(_) | Err(None) => ends.push(Went::Wakes(sleep)),
+            Err(Some(failure)) if first => {
+                return Some(Attempt::PartiallyRestored(consumed?, failure));
+            }
+            Err(Some(failure)) => {
+                // As above, the reason may be lost.
+                let _ = area.record_part_failure(consumed.as_ref()?, index, failure);
+                ends.push(Went::Ended(failure));
+            }
+        }
+    }
+    Some(Attempt::Woken(ends))
+}
+
+/// The image of a domain.
+fn medium_of<'b, 'a>(
+    area: &'b mut Area<'a, Disk>,
+    image: &CommittedImage,
+    index: usize,
+    config: Config,
+) -> Option<Window<'b, Window<'a, Disk>>> {
+    match config.format() {
+        RecordFormat::Image => area.slot(image.slot()).ok(),
+        RecordFormat::Set => area.part(image.slot(), index).ok(),
+    }
+}
+
+/// The image of a domain, checked, and the sleep that its state tells of.
+fn open_by_hand<'w>(
+    area: &mut Area<'_, Disk>,
+    image: &CommittedImage,
+    (index, domain): (usize, &mut Domain),
+    pages: &'w mut [Page],
+    config: Config,
+) -> Option<(Opened<'w>, u64)> {
+    let key = SealingKey::new(KEY);
+    let here = Here {
+        identity: IDENTITY,
+        os_pages: domain.memory.os().pages(),
+        trust: match config.sealed {
+            true => Trust::Sealed(&key),
+            false => Trust::Plain,
+        },
+        is_clear: false,
+    };
+    let expected = match area.parts(image.slot()).get(index) {
+        Some(part) => part.expected(image.generation()),
+        None => image.expected(),
+    };
     let workspace = Workspace::new(pages, here.os_pages).ok()?;
-    let mut slot = area.slot(image.slot()).ok()?;
-    let opened = open(&mut slot, image.expected(), here, workspace).ok()?;
+    let mut medium = medium_of(area, image, index, config)?;
+    let opened = open(&mut medium, expected, &here, workspace).ok()?;
     let sleep = sleep_in(opened.state().ok()?)?;
-    let early = match flaw {
-        Flaw::LoadedFirst => None,
-        _ => Some(area.admit(&image).ok()?),
+    Some((opened, sleep))
+}
+
+/// Why a load, of the first domain or a later one, counts as failed; `None`: it does not.
+fn failure_by_hand(error: LoadError, first: bool, config: Config) -> Option<Failure> {
+    let ignored = match config.flaw {
+        Flaw::DigestsIgnored => true,
+        Flaw::LaterDigestsIgnored => !first,
+        _ => false,
     };
-    let mut slot = area.slot(image.slot()).ok()?;
-    let loaded = load(&mut slot, &opened, memory.os(), &NoWorkers, &mut |_| ());
-    let consumed = match early {
-        Some(consumed) => consumed,
-        None => area.admit(&image).ok()?,
-    };
-    Some(match loaded {
-        Ok(_) => Attempt::Woken(sleep),
-        Err(LoadError::DamagedPiece { .. }) if flaw == Flaw::DigestsIgnored => {
-            Attempt::Woken(sleep)
-        }
-        Err(LoadError::Medium(MediumError::Device { status, .. })) => {
-            Attempt::PartiallyRestored(consumed, Failure::Device(status))
-        }
-        Err(_) => Attempt::PartiallyRestored(consumed, Failure::Other(0, 0)),
-    })
+    match error {
+        LoadError::DamagedPiece { .. } if ignored => None,
+        LoadError::Medium(MediumError::Device { status, .. }) => Some(Failure::Device(status)),
+        _ => Some(Failure::Other(0, 0)),
+    }
 }

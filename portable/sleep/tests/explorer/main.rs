@@ -37,6 +37,8 @@ pub(crate) enum Flaw {
     NothingGivenUp,
     /// A piece whose digest differs is taken all the same.
     DigestsIgnored,
+    /// The same, in each part of a set but the first.
+    LaterDigestsIgnored,
     /// The flush before the commit is acknowledged and not done.
     ImageFlushLost,
     /// That one and the one behind it: no flush of a sleep is done.
@@ -60,7 +62,11 @@ impl Flaw {
     pub(crate) fn is_in_waking(self) -> bool {
         matches!(
             self,
-            Flaw::RightByHand | Flaw::LoadedFirst | Flaw::NothingGivenUp | Flaw::DigestsIgnored
+            Flaw::RightByHand
+                | Flaw::LoadedFirst
+                | Flaw::NothingGivenUp
+                | Flaw::DigestsIgnored
+                | Flaw::LaterDigestsIgnored
         )
     }
 }
@@ -77,6 +83,8 @@ pub(crate) struct Config {
     pub(crate) faults: bool,
     /// The OS takes snapshots: memory is smaller then.
     pub(crate) snapshots: bool,
+    /// It has two domains, which sleep as a set.
+    pub(crate) set: bool,
     pub(crate) flaw: Flaw,
 }
 
@@ -85,6 +93,7 @@ const PLAIN: Config = Config {
     write_cache: true,
     faults: true,
     snapshots: false,
+    set: false,
     flaw: Flaw::None,
 };
 
@@ -167,6 +176,28 @@ fn sealed_without_a_write_cache() {
     let counts = holds("sealed, no write cache", NO_CACHE_SEALED);
     at_least(&counts, 500, 60_000, 20);
     assert_eq!(counts.helpless, 0, "the count always helps");
+}
+
+const SET: Config = Config { set: true, ..PLAIN };
+
+const NO_CACHE_SET: Config = Config {
+    write_cache: false,
+    ..SET
+};
+
+/// All domains wake from one sleep, or none does; one whose part fails is left out.
+#[test]
+fn sets_with_a_write_cache() {
+    let counts = holds("set, write cache", SET);
+    at_least(&counts, 80, 6000, 20);
+    assert!(counts.in_doubt > 0 && counts.partly_woken > 0, "{counts}");
+}
+
+#[test]
+fn sets_without_a_write_cache() {
+    let counts = holds("set, no write cache", NO_CACHE_SET);
+    at_least(&counts, 60, 6000, 20);
+    assert!(counts.in_doubt > 0 && counts.partly_woken > 0, "{counts}");
 }
 
 const SNAPSHOTS_PLAIN: Config = Config {
@@ -274,6 +305,7 @@ fn finds_by_cuts(config: Config, flaw: Flaw) -> Option<Violation> {
 #[test]
 fn a_wake_put_together_rightly_is_not_accused() {
     assert_eq!(finds(PLAIN, Flaw::RightByHand), None);
+    assert_eq!(finds(SET, Flaw::RightByHand), None);
 }
 
 /// With a count in flash it shows first where an image is loaded that the count
@@ -282,6 +314,7 @@ fn a_wake_put_together_rightly_is_not_accused() {
 fn consuming_after_loading_is_found() {
     let twice = Some(Violation::LoadedTwice);
     assert_eq!(finds_by_cuts(PLAIN, Flaw::LoadedFirst), twice);
+    assert_eq!(finds_by_cuts(SET, Flaw::LoadedFirst), twice);
     let touched = Some(Violation::MemoryTouched);
     assert_eq!(finds_by_cuts(SEALED, Flaw::LoadedFirst), touched);
 }
@@ -349,5 +382,7 @@ fn a_cold_boot_that_gives_nothing_up_is_found() {
 fn a_digest_that_is_not_compared_is_found() {
     let wrong = Some(Violation::WrongMemory);
     assert_eq!(finds(PLAIN, Flaw::DigestsIgnored), wrong);
+    assert_eq!(finds(SET, Flaw::DigestsIgnored), wrong);
+    assert_eq!(finds(SET, Flaw::LaterDigestsIgnored), wrong);
     assert_eq!(finds(SEALED, Flaw::DigestsIgnored), wrong);
 }

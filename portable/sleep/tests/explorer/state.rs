@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use poorwill_store::{Configuration, RecordError, SlotRecord, SlotState, SnapshotRules};
 
-use crate::bench::{CONFIGURATION, Image, RECORDS, SLOTS};
+use crate::bench::{CONFIGURATION, Image, RECORDS, SLOT_SECTORS, SLOTS};
 use crate::count::{Count, Stage, Value};
 use crate::sectors::{Content, Contents, Sectors, Tears, ZEROS, every_outcome};
 
@@ -104,15 +104,20 @@ fn parse(contents: &Contents, content: Content) -> Record {
         return Record::Unusable;
     };
     let generation = record.generation;
+    let parts = record.parts();
+    let last = parts.last().map(|part| part.header_checksum);
     match record.state {
         SlotState::Committed => Record::Committed {
             generation,
-            checksum: record.header_checksum,
+            checksum: last.unwrap_or(record.header_checksum),
         },
-        SlotState::Consumed { failure, reported } => Record::Over {
-            generation,
-            unreported: failure.is_some() && !reported,
-        },
+        SlotState::Consumed { failure, reported } => {
+            let has_failed = failure.is_some() || parts.iter().any(|part| part.failure.is_some());
+            Record::Over {
+                generation,
+                unreported: has_failed && !reported,
+            }
+        }
         SlotState::Discarded(_) => Record::Over {
             generation,
             unreported: false,
@@ -326,7 +331,7 @@ impl State {
     }
 
     fn wrong(&self, slot: usize, image: &Image) -> Vec<(u32, Vec<bool>)> {
-        let range = SLOTS[slot]..SLOTS[slot] + (1 << 12);
+        let range = SLOTS[slot]..SLOTS[slot] + SLOT_SECTORS;
         let sectors: BTreeSet<u32> = (self.sectors.durable.range(range.clone()))
             .map(|(sector, _)| *sector)
             .chain(self.sectors.pending.range(range).map(|(sector, _)| *sector))

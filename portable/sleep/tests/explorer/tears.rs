@@ -75,6 +75,7 @@ impl Explorer {
                 self.counts.cold_boots += 1;
                 self.check_cold_boot(off, PowerOn::Wake, None, gave_up)?;
             }
+            Boot::Mixed => return Err(Violation::Mixed),
             Boot::PartiallyRestored => return Err(Violation::Lost),
         }
         let mut running = self.result(off, off.candidate);
