@@ -205,6 +205,8 @@ fn wake_damaged(asleep: &[bool], damages: &[Option<Damage>]) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
     #[test]
     fn no_domain_runs_unverified((asleep, damages) in sets()) {
         wake_damaged(&asleep, &damages);
