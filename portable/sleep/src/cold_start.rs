@@ -2,16 +2,13 @@ use poorwill_store::{Failure, MAX_PARTS};
 
 use crate::error::{ColdBoot, NoWake};
 
-/// Failures of domains or of parts, by their indexes.
-pub(crate) type Failures = [Option<Failure>; MAX_PARTS];
-
 /// Why a machine boots cold, and each of its domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColdStart {
     /// The machine's reason.
     reason: ColdBoot,
-    /// The domains that did not wake with the others at the last wake.
-    failures: Failures,
+    /// Why domains did not wake with the others at the last wake, by their indexes.
+    failures: [Option<Failure>; MAX_PARTS],
 }
 
 impl From<ColdBoot> for ColdStart {

@@ -8,7 +8,6 @@ use poorwill_store::{Admitted, CommittedImage, Failure, Part, SlotId, StoreError
 
 use crate::area::{AnyArea, Disk, Partitions};
 use crate::chain::Stopped;
-use crate::cold_start::Failures;
 use crate::error::{AreaError, Refusal};
 use crate::event::{ImageUse, WakeReport};
 use crate::machine::{Domain, Job, Machine, Resume, State};
@@ -49,8 +48,6 @@ pub(crate) struct Restoring<'r, M> {
     pub(crate) fingerprints: Result<&'r Partitions, AreaError>,
     /// The proof that the image may be loaded, from the first domain on.
     pub(crate) admitted: Option<Admitted>,
-    /// The parts of a set that could not be loaded.
-    pub(crate) failures: Failures,
 }
 
 impl<M: Machine> Restoring<'_, M> {
@@ -194,20 +191,16 @@ impl Source {
     /// The first domain that has an image, by its index; `None`: no domain has.
     pub(crate) fn first<D: Domain>(
         area: &AnyArea<'_, '_>,
-        image: &CommittedImage,
+        slot: SlotId,
         domains: &[Stopped<'_, D>],
     ) -> Option<(usize, Source)> {
         let mut all = domains.iter().enumerate();
-        all.find_map(|(index, stopped)| Some((index, Source::of(area, image, stopped.domain)?)))
+        all.find_map(|(index, stopped)| Some((index, Source::of(area, slot, stopped.domain)?)))
     }
 
     /// The domain's image; `None`: it has none.
-    pub(crate) fn of(
-        area: &AnyArea<'_, '_>,
-        image: &CommittedImage,
-        domain: &impl Domain,
-    ) -> Option<Source> {
-        let parts = area.parts(image.slot());
+    pub(crate) fn of(area: &AnyArea<'_, '_>, slot: SlotId, domain: &impl Domain) -> Option<Source> {
+        let parts = area.parts(slot);
         if parts.is_empty() {
             return Some(Source::Whole);
         }

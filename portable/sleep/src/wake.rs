@@ -11,7 +11,7 @@ use poorwill_store::{
 
 use crate::area::{AnyArea, OpenArea, for_each_area, with_area};
 use crate::chain::Stopped;
-use crate::cold_start::{ColdStart, Failures};
+use crate::cold_start::ColdStart;
 use crate::error::{AreaError, ColdBoot, NoWake, Refusal};
 use crate::event::{Event, ImageUse, WakeReport};
 use crate::machine::{Domain, Machine, Outcome, Resume};
@@ -64,9 +64,11 @@ pub fn wake<M: Machine>(
         machine.format() == RecordFormat::Image && area.newest().is_ok()
     };
     match with_area(machine, work, may_wake, attempt, |_| Stop::Handover) {
-        Ok(Attempt::Woken(set, failures)) => {
-            if let (Some(set), true) = (set, failures.iter().any(Option::is_some)) {
-                record(machine, work, |area| record_parts(area, &set, &failures));
+        Ok(Attempt::Woken(set)) => {
+            if let (Some(set), Some(_)) = (set, woken.failures().next()) {
+                record(machine, work, |area| {
+                    record_parts(area, &set, domains, &woken)
+                });
             }
             let names = domains.iter().map(|stopped| stopped.domain.name());
             let names: ArrayVec<&str, MAX_PARTS> = names.collect();
@@ -169,15 +171,16 @@ fn record<M: Machine>(
     }
 }
 
-/// Records why parts of an admitted set could not be loaded.
-fn record_parts(
+/// Records why domains of an admitted set did not wake.
+fn record_parts<D: Domain>(
     area: &mut AnyArea<'_, '_>,
     set: &Admitted,
-    failures: &Failures,
+    domains: &[Stopped<'_, D>],
+    woken: &Woken<D::Resume>,
 ) -> Result<(), StoreError> {
-    for (index, failure) in failures.iter().enumerate() {
-        if let Some(failure) = failure {
-            area.record_part_failure(set, index, *failure)?;
+    for (index, failure) in woken.failures() {
+        if let Some(Source::Part(part, _)) = Source::of(area, set.slot(), domains[index].domain) {
+            area.record_part_failure(set, part, failure)?;
         }
     }
     Ok(())
@@ -186,7 +189,8 @@ fn record_parts(
 /// The result of a wake from the sleep area.
 #[derive(Debug)]
 enum Attempt {
-    Woken(Option<Admitted>, Failures),
+    /// With the proof that the set was consumed.
+    Woken(Option<Admitted>),
     Cold(ColdStart),
     Partial(Admitted, Failure),
 }
@@ -233,9 +237,8 @@ fn load<M: Machine>(
         image_use: snapshot.map_or(ImageUse::Once, Ready::image_use),
         fingerprints: fingerprints.map(|partitions| &*partitions),
         admitted: None,
-        failures: [None; MAX_PARTS],
     };
-    let Some((first, source)) = Source::first(area, &image, domains) else {
+    let Some((first, source)) = Source::first(area, image.slot(), domains) else {
         return cold(machine, area, domains, Refusal::NoDomain.into());
     };
     let restored = restoring.restore(area, source, &mut domains[first], workspace);
@@ -266,7 +269,7 @@ fn load<M: Machine>(
         let outcome = restore_next(&mut restoring, area, &mut domains[index], workspace);
         woken.add(machine, (index, domains[index].domain), outcome);
     }
-    Attempt::Woken(restoring.admitted, restoring.failures)
+    Attempt::Woken(restoring.admitted)
 }
 
 /// Restores a domain of a set after the first one. Its failure does not concern the others.
@@ -277,18 +280,13 @@ fn restore_next<M: Machine>(
     stopped: &mut Stopped<'_, M::Domain>,
     pages: &mut [Page],
 ) -> Outcome<(Resume<M>, WakeReport)> {
-    let Some(source) = Source::of(area, &restoring.image, stopped.domain) else {
+    let Some(source) = Source::of(area, restoring.image.slot(), stopped.domain) else {
         return Outcome::Cold(ColdBoot::NoPart);
     };
     match restoring.restore(area, source, stopped, pages) {
         Ok(restored) => Outcome::Wakes(restored),
         Err(NotRestored::Refused(refusal)) => Outcome::Cold(NoWake::from(refusal).into()),
-        Err(NotRestored::Partial(failure)) => {
-            if let Source::Part(index, _) = source {
-                restoring.failures[index] = Some(failure);
-            }
-            Outcome::Ended(failure)
-        }
+        Err(NotRestored::Partial(failure)) => Outcome::Ended(failure),
     }
 }
 

@@ -65,6 +65,14 @@ impl<R> Woken<R> {
         }
     }
 
+    /// The domains that ended, by their indexes, with the reasons.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (usize, Failure)> {
+        self.ends.iter().filter_map(|(index, end)| match end {
+            End::Ended(failure) => Some((*index, *failure)),
+            End::Wakes { .. } | End::Cold(_) => None,
+        })
+    }
+
     /// Writes the lines. The domains that go on already did not wait for them.
     pub(crate) fn say<M: Machine>(&self, machine: &M, names: &[&str], sealed: bool) {
         for (index, end) in &self.ends {
