@@ -1,6 +1,6 @@
 //! Measures a machine with two domains: a critical guest that sends CAN frames, and a Debian with
-//! redis. The machine's cold boots are compared with its wakes out of powered RAM, and Linux's
-//! wakes with those of a machine without domains.
+//! redis. The machine's cold boots are compared with its wakes, with powered RAM and with the power
+//! off, and Linux's wakes with those of a machine without domains.
 //!
 //! Both machines take turns, because a host's speed changes within minutes.
 
@@ -17,10 +17,10 @@ pub use figures::{Domains, Start};
 use crate::BenchOptions;
 use setting::{MEMORY, Setting};
 
-/// Wakes after each cold boot.
+/// Wakes of each kind after each cold boot.
 const TURN: usize = 10;
 
-/// Measures `options.rounds` wakes. After an error, `results` has the figures up to it.
+/// Measures `options.rounds` wakes of each kind. After an error, `results` has the figures up to it.
 pub(crate) fn measure(
     options: &BenchOptions,
     results: &mut Option<Domains>,
@@ -41,7 +41,10 @@ pub(crate) fn measure(
         let turn = TURN.min(wakes - figures.wakes.len());
         together::measure(&setting, turn, figures)?;
         alone::measure(&setting, turn, figures)?;
-        tell(&format!("{} of {wakes} wakes", figures.wakes.len()));
+        tell(&format!(
+            "{} of {wakes} wakes of each kind",
+            figures.wakes.len()
+        ));
     }
     Ok(())
 }

@@ -2,30 +2,45 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use poorwill_machine::console::FAILURES;
+use poorwill_machine::disk::NewDisk;
 use poorwill_machine::domains::frames::WRITES;
-use poorwill_machine::domains::{DomainOnQemu, Domains as OnQemu};
+use poorwill_machine::domains::{DomainOnQemu, Domains as OnQemu, Sleep};
 use poorwill_machine::qmp::socket_folder;
+use poorwill_machine::size::Bytes;
 use poorwill_machine::{Machine, PowerOn, RunningMachine, interrupt};
 
 use super::figures::{Domains, Start};
 use super::frames::{Bus, Frame, now};
 use super::setting::{
-    BOOT_LIMIT, LIMIT, MEMORY, READY, SLEEP, Setting, command_line, explain, field, time_answer,
+    AREA, BOOT_LIMIT, LIMIT, MEMORY, READY, SLEEP, Setting, WAKE_FAILURES, command_line, explain,
+    field, make, retain, time_answer, wait_off,
 };
 use crate::compare::guest::{REDIS, ms};
 
 /// Time between two looks at the trace.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The report of the domain that wakes last.
-const WAKE: &str = "poorwill: wake domain=linux ";
+/// The reports of the domains, in the order of their wakes.
+const WAKES: [&str; 2] = [
+    "poorwill: wake domain=critical ",
+    "poorwill: wake domain=linux ",
+];
 
-/// Boots the machine, and adds its figures and those of `wakes` wakes.
+/// Memory that the critical guest uses.
+const USED: Bytes = Bytes::mib(16);
+
+/// The critical guest's line in errors.
+const LINE: &str = "the trigger's line";
+
+/// The machine in errors.
+const WHAT: &str = "the machine with domains";
+
+/// Boots the machine, and adds its figures and those of `wakes` wakes of each kind.
 pub(super) fn measure(
     setting: &Setting<'_>,
     wakes: usize,
@@ -35,25 +50,61 @@ pub(super) fn measure(
     let sockets = socket_folder()?;
     let trigger = sockets.path().join("trigger");
     let trace = folder.path().join("trace");
-    let mut machine = machine(setting, folder.path(), &trigger)?;
+    let sleep_disk = folder.path().join("sleep.disk");
+    let mut machine = machine(setting, folder.path(), &trigger, &sleep_disk)?;
     machine.add("-msg", "timestamp=on");
     machine.add("-trace", WRITES);
     machine.add("-D", &trace);
-    let power_on = now();
-    let mut running = machine.power_on(&setting.qemu, PowerOn::default())?;
-    running.fail_on(&FAILURES);
+    let power_on = |failures: &[&str]| {
+        let since = now();
+        let mut running = machine.power_on(&setting.qemu, PowerOn::default())?;
+        running.fail_on(failures);
+        anyhow::Ok(On {
+            running,
+            since,
+            trigger: trigger.clone(),
+        })
+    };
     let mut bus = Bus::new(&trace);
-    let measured = time(&mut running, &mut bus, power_on, &trigger, wakes, figures);
-    explain(&running, measured, "the machine with domains")?;
-    running.kill()?;
+    let mut on = power_on(&FAILURES)?;
+    let booted = on.time_boot(&mut bus);
+    figures.cold_boots.push(on.explain(booted)?);
+    for number in 1..=wakes {
+        let slept = on.sleep(&mut bus);
+        on.explain(slept)?;
+        if number == wakes {
+            retain(&sleep_disk)?;
+        }
+        on = power_on(&WAKE_FAILURES)?;
+        let woken = on.time_wake(&mut bus, on.since, Duration::ZERO);
+        figures.persist_wakes.push(on.explain(woken)?);
+    }
+    for _ in 0..wakes {
+        let woken = on.rest_and_wake(&mut bus);
+        let woken = on.explain(woken)?;
+        figures.wakes.push(woken);
+        figures.linux_ms.push(woken.linux_ms());
+    }
+    on.running.kill()?;
     bus.new_frames()?;
     figures.frames += bus.count();
     Ok(())
 }
 
-fn machine(setting: &Setting<'_>, folder: &Path, trigger: &Path) -> anyhow::Result<Machine> {
+fn machine(
+    setting: &Setting<'_>,
+    folder: &Path,
+    trigger: &Path,
+    sleep_disk: &Path,
+) -> anyhow::Result<Machine> {
     let disk = folder.join("together.disk");
-    setting.make_disk(&disk, Vec::new())?;
+    make(&setting.root(), &disk)?;
+    let areas = vec![AREA];
+    let new = NewDisk {
+        areas,
+        ..NewDisk::default()
+    };
+    make(&new, sleep_disk)?;
     let linux = DomainOnQemu {
         name: "linux".into(),
         wake_order: 2,
@@ -66,6 +117,7 @@ fn machine(setting: &Setting<'_>, folder: &Path, trigger: &Path) -> anyhow::Resu
     let critical = DomainOnQemu {
         name: "critical".into(),
         wake_order: 1,
+        uses: Some(USED),
         critical: Some(setting.options.critical.clone()),
         trigger: Some(trigger.to_owned()),
         may_sleep: true,
@@ -74,7 +126,7 @@ fn machine(setting: &Setting<'_>, folder: &Path, trigger: &Path) -> anyhow::Resu
     let domains = OnQemu {
         memory: MEMORY,
         harts: setting.options.harts,
-        sleep: None,
+        sleep: Some(Sleep::Nvme(sleep_disk.to_owned())),
         domains: vec![linux, critical],
     };
     Ok(domains
@@ -82,42 +134,82 @@ fn machine(setting: &Setting<'_>, folder: &Path, trigger: &Path) -> anyhow::Resu
         .0)
 }
 
-fn time(
-    running: &mut RunningMachine,
-    bus: &mut Bus,
-    power_on: Duration,
-    trigger: &Path,
-    wakes: usize,
-    figures: &mut Domains,
-) -> anyhow::Result<()> {
-    let first = first_frame(bus)?;
-    let redis = running.wait_for(REDIS, BOOT_LIMIT)?;
-    running.wait_for(READY, BOOT_LIMIT)?;
-    figures.cold_boots.push(Start {
-        first_frame_ms: ms(first.at.saturating_sub(power_on)),
-        answer_ms: ms(redis.at),
-    });
-    let mut trigger = UnixStream::connect(trigger).context("the trigger's line")?;
-    for _ in 0..wakes {
-        running.send(b"sleep\n")?;
-        running.wait_for("poorwill: park domain=linux", LIMIT)?;
-        trigger.write_all(b"s").context("the trigger's line")?;
-        running.wait_for("poorwill: sleep mode=retain", LIMIT)?;
-        running.run_for(SLEEP)?;
-        bus.new_frames()?;
-        let (woken, of_running) = (now(), running.elapsed());
-        trigger.write_all(b"w").context("the trigger's line")?;
-        let line = running.wait_for(WAKE, LIMIT)?;
-        let own_ms = field(&line, WAKE, "us")? / 1000.0;
-        let (answer, linux_ms) = time_answer(running, &line, own_ms)?;
+/// The machine, switched on.
+struct On {
+    running: RunningMachine,
+    /// The power-on, in time since 1970.
+    since: Duration,
+    /// The critical guest's line.
+    trigger: PathBuf,
+}
+
+impl On {
+    fn time_boot(&mut self, bus: &mut Bus) -> anyhow::Result<Start> {
+        let released = (self.running).wait_for("poorwill: domain critical: starts", BOOT_LIMIT)?;
+        let loaded = (self.running).wait_for("poorwill: domain linux: starts", BOOT_LIMIT)?;
         let first = first_frame(bus)?;
-        figures.wakes.push(Start {
-            first_frame_ms: ms(first.at.saturating_sub(woken)),
-            answer_ms: ms(answer.saturating_sub(of_running)),
-        });
-        figures.linux_ms.push(linux_ms);
+        let redis = self.running.wait_for(REDIS, BOOT_LIMIT)?;
+        self.running.wait_for(READY, BOOT_LIMIT)?;
+        Ok(Start {
+            began_ms: None,
+            released_ms: Some(ms(released.at)),
+            first_frame_ms: Some(ms(first.at.saturating_sub(self.since))),
+            loaded_ms: Some(ms(loaded.at)),
+            answer_ms: ms(redis.at),
+        })
     }
-    Ok(())
+
+    /// Sleeps with the power off.
+    fn sleep(&mut self, bus: &mut Bus) -> anyhow::Result<()> {
+        let _line = self.ask_for_sleep()?;
+        wait_off(&mut self.running)?;
+        bus.power_off()
+    }
+
+    /// Sleeps with powered RAM, and wakes.
+    fn rest_and_wake(&mut self, bus: &mut Bus) -> anyhow::Result<Start> {
+        let mut trigger = self.ask_for_sleep()?;
+        (self.running).wait_for("poorwill: sleep mode=retain", LIMIT)?;
+        self.running.run_for(SLEEP)?;
+        bus.new_frames()?;
+        let (woken, of_running) = (now(), self.running.elapsed());
+        trigger.write_all(b"w").context(LINE)?;
+        self.time_wake(bus, woken, of_running)
+    }
+
+    /// Sends Linux to sleep, and then the machine. Returns the critical guest's line, whose end
+    /// might overtake the byte.
+    fn ask_for_sleep(&mut self) -> anyhow::Result<UnixStream> {
+        self.running.send(b"sleep\n")?;
+        (self.running).wait_for("poorwill: park domain=linux", LIMIT)?;
+        let mut trigger = UnixStream::connect(&self.trigger).context(LINE)?;
+        trigger.write_all(b"s").context(LINE)?;
+        Ok(trigger)
+    }
+
+    /// Times a wake since an instant, in time since 1970 and in QEMU's.
+    fn time_wake(
+        &mut self,
+        bus: &mut Bus,
+        since: Duration,
+        of_running: Duration,
+    ) -> anyhow::Result<Start> {
+        let critical = self.running.wait_for(WAKES[0], LIMIT)?;
+        let linux = self.running.wait_for(WAKES[1], LIMIT)?;
+        let critical_ms = field(&critical, WAKES[0], "us")? / 1000.0;
+        let linux_ms = field(&linux, WAKES[1], "us")? / 1000.0;
+        let start = time_answer(&mut self.running, &linux, linux_ms, of_running)?;
+        let first = first_frame(bus)?;
+        Ok(Start {
+            released_ms: start.began_ms.map(|began| began + critical_ms),
+            first_frame_ms: Some(ms(first.at.saturating_sub(since))),
+            ..start
+        })
+    }
+
+    fn explain<T>(&self, outcome: anyhow::Result<T>) -> anyhow::Result<T> {
+        explain(&self.running, outcome, WHAT)
+    }
 }
 
 /// Waits for the first frame since the last look at the bus.

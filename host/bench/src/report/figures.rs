@@ -1,9 +1,9 @@
 //! The plots of the page, with their texts.
 
+use super::domains;
 use super::plot::{self, Axes, Bar, Series};
 use crate::appliance::{Appliance, METHODS};
 use crate::compare::{Case, Comparison};
-use crate::domains::{Domains, Start};
 use crate::results::Results;
 use crate::spread::Spread;
 use crate::{Pair, Sealing};
@@ -32,7 +32,7 @@ pub(super) fn all(results: &Results) -> anyhow::Result<Vec<Figure>> {
         figures.push(appliance_starts(appliance)?);
     }
     if let Some(domains) = &results.domains {
-        figures.push(of_domains(domains)?);
+        figures.extend(domains::figures(domains)?);
     }
     if !results.start.is_empty() {
         figures.push(starts(results)?);
@@ -43,7 +43,7 @@ pub(super) fn all(results: &Results) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn legend(names: &[&str]) -> Vec<(String, String)> {
+pub(super) fn legend(names: &[&str]) -> Vec<(String, String)> {
     let colour = |(index, name): (usize, &&str)| ((*name).to_owned(), plot::css(index));
     names.iter().enumerate().map(colour).collect()
 }
@@ -101,33 +101,6 @@ fn wake_parts(compare: &Comparison) -> anyhow::Result<Figure> {
             "kernel",
             "redis's first answer",
         ]),
-    })
-}
-
-/// Each bar reaches to redis's first answer; its first part ends at the first frame.
-fn of_domains(domains: &Domains) -> anyhow::Result<Figure> {
-    let starts = [("cold boot", &domains.cold_boots), ("wake", &domains.wakes)];
-    let bar = |(name, starts): (&str, &Vec<Start>)| {
-        let of = |figure: fn(&Start) -> f64| Spread::of_any(starts.iter().map(figure));
-        let whole = of(|start| start.answer_ms)?;
-        Some(Bar {
-            name: name.into(),
-            parts: parts(whole, &[of(|start| start.first_frame_ms)]),
-            ends: (whole.least / 1000.0, whole.most / 1000.0),
-        })
-    };
-    let bars: Vec<Bar> = starts.into_iter().filter_map(bar).collect();
-    Ok(Figure {
-        title: "A critical guest and a Linux in domains".into(),
-        text: format!(
-            "From power-on, or from the byte that wakes the machine: until the critical guest's \
-             first CAN frame, and until redis answers in Linux. Each domain has {} harts and {} \
-             MiB. Medians; the black line reaches from the shortest to the longest start. {} \
-             frames came, and none is lost or repeated.",
-            domains.harts, domains.memory_mib, domains.frames
-        ),
-        svg: plot::bars(&bars, "seconds")?,
-        legend: legend(&["first frame", "redis's first answer"]),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The report: an HTML page with plots of a bench's results. It needs no network and no script. It
 //! adapts to the reader's screen, and to a light or dark theme.
 
+mod domains;
 mod energy;
 mod figures;
 pub mod plot;
@@ -262,15 +263,21 @@ mod tests {
     }
 
     #[test]
-    fn domains_have_a_plot_and_a_table() {
+    fn each_kind_of_start_of_domains_has_a_timeline() {
         let mut results = sample();
         let plots = |results: &Results| html(results).unwrap().matches("<svg").count();
         let before = plots(&results);
         results.domains = Some(crate::domains::figures::sample());
         results.conclude();
-        assert_eq!(plots(&results), before + 1);
+        assert_eq!(plots(&results), before + 3);
         let page = html(&results).unwrap();
-        for text in ["wake from powered RAM", "4.0 (3.0 to 5.0)", "4000 frames"] {
+        for text in [
+            "wake from powered RAM",
+            "4.0 (3.0 to 5.0)",
+            "4000 frames",
+            "603.6",
+            "Jumpstart, alone",
+        ] {
             assert!(page.contains(text), "no {text:?}");
         }
     }

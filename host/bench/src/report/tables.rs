@@ -1,10 +1,8 @@
 //! The figures of the plots, as tables of text.
 
+use super::domains;
 use crate::appliance::Appliance;
 use crate::compare::{Case, Comparison, gib};
-use crate::domains::figures::{ANSWER, FIRST_FRAME, Figure};
-use crate::domains::{Domains, Start};
-use crate::mean::Mean;
 use crate::results::Results;
 use crate::spread::seconds as cell;
 use crate::table::table;
@@ -37,7 +35,7 @@ pub fn all(results: &Results) -> Vec<Grid> {
         grids.push(starts(appliance));
     }
     if let Some(domains) = &results.domains {
-        grids.push(of_domains(domains));
+        grids.push(domains::grid(domains));
     }
     if !results.instructions.is_empty() {
         grids.push(instructions(results));
@@ -45,7 +43,7 @@ pub fn all(results: &Results) -> Vec<Grid> {
     grids
 }
 
-fn texts(words: &[&str]) -> Vec<String> {
+pub(super) fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
@@ -107,33 +105,6 @@ fn starts(appliance: &Appliance) -> Grid {
             "the paper's application",
         ]),
         rows: appliance.rows(),
-    }
-}
-
-fn of_domains(domains: &Domains) -> Grid {
-    let of = |values: &[f64]| {
-        Mean::of(values).map_or("–".into(), |Mean { mean, interval }| {
-            format!("{mean:.1} ({:.1} to {:.1})", interval[0], interval[1])
-        })
-    };
-    let row = |name: &str, starts: &[Start]| {
-        let of = |figure: Figure| of(&starts.iter().map(figure).collect::<Vec<_>>());
-        let count = starts.len().to_string();
-        vec![name.to_owned(), count, of(FIRST_FRAME), of(ANSWER)]
-    };
-    let linux = |name: &str, values: &[f64]| {
-        let count = values.len().to_string();
-        vec![name.to_owned(), count, "–".into(), of(values)]
-    };
-    Grid {
-        title: "Two domains, milliseconds: means, with the intervals that hold them at 95 %",
-        heads: texts(&["start", "times", "first frame", "redis's first answer"]),
-        rows: vec![
-            row("cold boot", &domains.cold_boots),
-            row("wake from powered RAM", &domains.wakes),
-            linux("Linux's part of it", &domains.linux_ms),
-            linux("the same without domains", &domains.alone_ms),
-        ],
     }
 }
 

@@ -19,6 +19,9 @@ const END: usize = 27;
 /// The start of each frame in the buffer: eight bytes of data, and the guest's identifier.
 pub const HEAD: [u8; 3] = [8, 0x24, 0x60];
 
+/// The age of the data in a frame without data.
+const NO_DATA: [u8; 2] = [0xff; 2];
+
 /// A frame on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -33,6 +36,12 @@ impl Frame {
     pub fn sequence(&self) -> u32 {
         let [a, b, c, d, ..] = self.data;
         u32::from_le_bytes([a, b, c, d])
+    }
+
+    /// Whether the guest had data to send. It has none in the first frame after a start or a wake.
+    #[must_use]
+    pub fn has_data(&self) -> bool {
+        self.data[4..6] != NO_DATA
     }
 }
 
@@ -126,6 +135,10 @@ mod tests {
         let of = |text: &str| Chip::default().read(text);
         assert_eq!(of(&text).unwrap(), [frame]);
         assert_eq!(frame.sequence(), 263);
+        assert!(frame.has_data());
+        let mut first = frame;
+        first.data[4..6].fill(0xff);
+        assert!(!first.has_data());
         let untimed = of(&text.replace("9@17.5:", "")).unwrap();
         assert_eq!(untimed, [Frame { at: None, ..frame }]);
         assert!(of(&text.replace("value 0x24", "value 0x25")).is_err());
