@@ -77,7 +77,8 @@ struct Cut {
 ///
 /// The critical guest sends a CAN frame each millisecond. Linux has an NVMe disk. Each is fenced in
 /// a domain of its own. The critical guest asks for a sleep, and gets it when Linux sleeps, too. A
-/// byte on its serial line wakes it first, and then Linux. Each time the frames' numbers and Linux's
+/// byte on its serial line wakes it first, and then Linux. At last no byte comes, and the power goes
+/// off: the next power-on wakes them in the same order. Each time the frames' numbers and Linux's
 /// contents are compared. Ends with a table of the times.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
@@ -87,9 +88,9 @@ struct Domains {
     /// RAM of each domain, a multiple of 256M
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     memory: Bytes,
-    /// Number of sleeps
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    sleeps: u32,
+    /// Number of sleeps of each kind [default: 3 with powered RAM, 1 with the power off]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    sleeps: Option<u32>,
     /// Program of the critical guest [default: build/critical.bin]
     #[arg(long, value_name = "FILE")]
     critical: Option<PathBuf>,
@@ -222,7 +223,8 @@ impl Domains {
             let options = DomainsOptions {
                 memory: self.memory,
                 harts: self.common.harts,
-                sleeps: self.sleeps,
+                sleeps: self.sleeps.unwrap_or(3),
+                power_offs: self.sleeps.unwrap_or(1),
                 firmware,
                 critical,
                 folder,

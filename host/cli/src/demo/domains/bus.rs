@@ -1,12 +1,11 @@
 //! The pane of the CAN bus: a thread reads the frames and prints a row now and then.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use poorwill_machine::interrupt;
 
 use crate::demo::screen::Screen;
@@ -20,7 +19,7 @@ const ROW: Duration = Duration::from_millis(500);
 /// The frames on the bus.
 pub(super) struct Bus {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<frames::Bus>>,
 }
 
 struct Shared {
@@ -30,7 +29,6 @@ struct Shared {
 
 #[derive(Default)]
 struct Seen {
-    count: usize,
     /// The first frame after the last [`Bus::mark`].
     first: Option<Frame>,
     error: Option<anyhow::Error>,
@@ -43,14 +41,14 @@ impl Shared {
 }
 
 impl Bus {
-    /// Follows a trace of the machine that was switched on at `power_on`, in time since 1970.
-    pub(super) fn follow(trace: &Path, power_on: Duration, screen: &Screen) -> Self {
+    /// Follows the bus of the machine that was switched on at `power_on`, in time since 1970.
+    pub(super) fn follow(mut bus: frames::Bus, power_on: Duration, screen: &Screen) -> Self {
         let shared = Arc::new(Shared {
             seen: Mutex::default(),
             is_over: AtomicBool::new(false),
         });
         let mut rows = Rows::new(power_on, screen.clone());
-        let (mut bus, of_thread) = (frames::Bus::new(trace), Arc::clone(&shared));
+        let of_thread = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             // The last look comes after the end.
             let mut is_over = false;
@@ -59,10 +57,11 @@ impl Bus {
                 let outcome = take(&mut bus, &of_thread, &mut rows);
                 if let Err(error) = outcome {
                     of_thread.lock().error = Some(error);
-                    return;
+                    break;
                 }
                 thread::sleep(TICK);
             }
+            bus
         });
         Bus {
             shared,
@@ -101,22 +100,19 @@ impl Bus {
         self.shared.lock().first.is_some()
     }
 
-    /// The number of frames, after the machine's end.
-    pub(super) fn end(mut self) -> anyhow::Result<usize> {
-        self.stop();
-        let mut seen = self.shared.lock();
-        match seen.error.take() {
+    /// Ends the pane after QEMU's end, and returns the bus with all frames taken.
+    pub(super) fn end(&mut self) -> anyhow::Result<frames::Bus> {
+        let bus = self.stop();
+        match self.shared.lock().error.take() {
             Some(error) => Err(error),
-            None => Ok(seen.count),
+            None => bus.context("the pane of the CAN bus has failed"),
         }
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self) -> Option<frames::Bus> {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread has printed its message.
-            let _ = thread.join();
-        }
+        // A panic of the thread has printed its message.
+        self.thread.take()?.join().ok()
     }
 }
 
@@ -131,7 +127,6 @@ fn take(bus: &mut frames::Bus, shared: &Shared, rows: &mut Rows) -> anyhow::Resu
     let frames = bus.new_frames()?;
     {
         let mut seen = shared.lock();
-        seen.count = bus.count();
         seen.first = seen.first.or(frames.first().copied());
     }
     rows.take(&frames, now());

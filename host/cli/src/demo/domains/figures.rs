@@ -9,6 +9,8 @@ pub(crate) struct DomainsFigures {
     pub(super) cold_boot: Start,
     /// From the byte that wakes the machine.
     pub(super) wakes: Vec<Start>,
+    /// From the power-on.
+    pub(super) persist_wakes: Vec<Start>,
     /// Frames on the bus.
     pub(super) frames: usize,
 }
@@ -31,9 +33,13 @@ impl DomainsFigures {
             table.add_row([name, ms(start.first_frame), ms(start.answer)]);
         };
         add("cold boot".into(), &self.cold_boot);
-        for (number, wake) in (1..).zip(&self.wakes) {
-            let number: u32 = number;
-            add(format!("wake {number}"), wake);
+        for (name, wakes) in [
+            ("wake", &self.wakes),
+            ("wake with the power off", &self.persist_wakes),
+        ] {
+            for (number, wake) in wakes.iter().enumerate() {
+                add(format!("{name} {}", number + 1), wake);
+            }
         }
         table.to_string()
     }
@@ -41,9 +47,9 @@ impl DomainsFigures {
     /// A sentence about the frames.
     pub(crate) fn told(&self) -> String {
         format!(
-            "{} frames, {} sleeps: no frame was lost or repeated.",
+            "{} frames, {} sleeps: no frame was lost, repeated or stale.",
             self.frames,
-            self.wakes.len()
+            self.wakes.len() + self.persist_wakes.len()
         )
     }
 }
@@ -61,6 +67,7 @@ mod tests {
         let figures = DomainsFigures {
             cold_boot: start(400),
             wakes: vec![start(3)],
+            persist_wakes: vec![start(200)],
             frames: 12,
         };
         let table = figures.table();
@@ -68,12 +75,13 @@ mod tests {
             "| cold boot |",
             "400.0",
             "4000.0",
-            "| wake 1    |",
+            "| wake 1 ",
+            "| wake with the power off 1 |",
             " 3.0",
             "30.0",
         ] {
             assert!(table.contains(words), "{words}: {table}");
         }
-        assert!(figures.told().starts_with("12 frames, 1 sleeps"));
+        assert!(figures.told().starts_with("12 frames, 2 sleeps"));
     }
 }
