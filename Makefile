@@ -91,7 +91,7 @@ say-test:
 say-demo-cut:
 	@echo "demo-cut: about 8 minutes; the first time about 17, for the toolchain and the guest"
 say-demo-domains:
-	@echo "demo-domains: about half a minute; the first time about 10, for the toolchain and the guest"
+	@echo "demo-domains: about a minute; the first time about 10, for the toolchain and the guest"
 say-demo-snapshot:
 	@echo "demo-snapshot: about 4 minutes; the first time about 15, for the toolchain and the guest"
 say-test-long:
@@ -105,7 +105,7 @@ say-bench:
 say-bench-snapshot:
 	@echo "bench-snapshot: about 20 minutes; the first time 10 more, for the toolchain and the guest"
 say-bench-domains:
-	@echo "bench-domains: about 15 minutes; the first time 10 more, for the toolchain and the guest"
+	@echo "bench-domains: about 45 minutes; the first time 10 more, for the toolchain and the guest"
 say-perf:
 	@echo "perf: about 4 minutes, and one more for a base that is new; the first time 5 more, for the toolchain"
 
@@ -157,7 +157,7 @@ bench-snapshot: say-bench-snapshot setup fetch build guest ## Measure an applian
 	@$(MAKE) --no-print-directory report
 
 .PHONY: bench-domains
-bench-domains: say-bench-domains setup fetch build guest critical ## Measure 100 wakes of a critical guest and a Linux in domains, for the report
+bench-domains: say-bench-domains setup fetch build guest critical ## Measure 100 wakes of each kind of a critical guest and a Linux in domains, for the report
 	@$(CLI) bench domains --rounds 100 --save build/domains.json
 	@$(MAKE) --no-print-directory report
 

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::process::Command;
+use std::thread;
 
 use common::{Outcome, World, names};
 
@@ -109,7 +110,7 @@ fn two_domains_sleep_and_wake_twice_in_each_way() {
 
 #[test]
 fn a_lost_frame_or_changed_contents_are_named() {
-    for (odd, off, words) in [
+    let faults = [
         ("$number++", "", "one is lost or repeated"),
         ("$number--", "", "one is lost or repeated"),
         (
@@ -134,12 +135,17 @@ fn a_lost_frame_or_changed_contents_are_named() {
             "told \"poorwill: cold boot: domain linux: it is bad\"",
             "cold boot: domain linux: it is bad",
         ),
-    ] {
+    ];
+    let check = |(odd, off, words): (&str, &str, &str)| {
         let (world, outcome) = play(odd, off);
         outcome.refuses(1, &[words]);
         let left = names(&world.path("cache"));
         assert!(left.iter().any(|name| name.ends_with(".log")), "{left:?}");
-    }
+    };
+    // At the same time, since the demo mostly waits.
+    thread::scope(|scope| {
+        faults.map(|fault| scope.spawn(move || check(fault)));
+    });
 }
 
 #[test]
