@@ -47,7 +47,7 @@ const fn paper(released_ms: Option<f64>, first_frame_ms: Option<f64>, answer_ms:
 pub(super) fn figures(domains: &Domains) -> anyhow::Result<[Figure; 3]> {
     let jumpstart: [(&str, &[Start]); 2] = [
         ("Jumpstart", &[JUMPSTART]),
-        ("Jumpstart, alone", &[JUMPSTART_ALONE]),
+        ("its Linux", &[JUMPSTART_ALONE]),
     ];
     let wakes = [
         ("domains", &*domains.persist_wakes),
@@ -58,8 +58,8 @@ pub(super) fn figures(domains: &Domains) -> anyhow::Result<[Figure; 3]> {
          the shortest to the longest start. {} frames came, and none is lost, repeated or stale.",
         domains.harts, domains.memory_mib, domains.frames
     );
-    let paper = "Jumpstart's wakes (Golchin and West, tables V and VI) are of another machine, from \
-                 powered RAM, to Linux's userspace.";
+    let paper = "Jumpstart's wakes, and those of its Linux alone (Golchin and West, tables VI and V), are \
+                 of another machine, from powered RAM, to Linux's userspace.";
     Ok([
         timeline(
             "Domains: cold boot",

@@ -276,7 +276,7 @@ mod tests {
             "4.0 (3.0 to 5.0)",
             "4000 frames",
             "603.6",
-            "Jumpstart, alone",
+            "tables VI and V",
         ] {
             assert!(page.contains(text), "no {text:?}");
         }
