@@ -144,7 +144,9 @@ fn a_lost_frame_or_changed_contents_are_named() {
     };
     // At the same time, since the demo mostly waits.
     thread::scope(|scope| {
-        faults.map(|fault| scope.spawn(move || check(fault)));
+        for fault in faults {
+            scope.spawn(move || check(fault));
+        }
     });
 }
 

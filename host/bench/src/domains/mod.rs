@@ -2,7 +2,8 @@
 //! redis. The machine's cold boots are compared with its wakes, with powered RAM and with the power
 //! off, and Linux's wakes with those of a machine without domains.
 //!
-//! Both machines take turns, because a host's speed changes within minutes.
+//! Both machines take turns, because a host's speed changes within minutes: at each wake with the
+//! power off, and after each ten wakes from powered RAM.
 
 mod alone;
 pub(crate) mod figures;
@@ -15,7 +16,9 @@ use poorwill_machine::{Qemu, paths};
 pub use figures::{Domains, Start};
 
 use crate::BenchOptions;
+use alone::Alone;
 use setting::{MEMORY, Setting};
+use together::Together;
 
 /// Wakes of each kind after each cold boot.
 const TURN: usize = 10;
@@ -39,12 +42,39 @@ pub(crate) fn measure(
     let wakes = options.rounds as usize;
     while figures.wakes.len() < wakes {
         let turn = TURN.min(wakes - figures.wakes.len());
-        together::measure(&setting, turn, figures)?;
-        alone::measure(&setting, turn, figures)?;
+        measure_turn(&setting, turn, figures)?;
         tell(&format!(
             "{} of {wakes} wakes of each kind",
             figures.wakes.len()
         ));
+    }
+    Ok(())
+}
+
+/// Boots both machines, and adds the figures of `wakes` wakes of each kind. While one runs, the
+/// other is off.
+fn measure_turn(setting: &Setting<'_>, wakes: usize, figures: &mut Domains) -> anyhow::Result<()> {
+    let (mut together, booted) = Together::boot(setting)?;
+    figures.cold_boots.push(booted);
+    together.sleep()?;
+    let mut alone = Alone::boot(setting)?;
+    alone.sleep()?;
+    for _ in 0..wakes {
+        figures.persist_wakes.push(together.wake()?);
+        together.sleep()?;
+        figures.alone_persist_wakes.push(alone.wake()?);
+        alone.sleep()?;
+    }
+    together.wake_to_retain()?;
+    for _ in 0..wakes {
+        let woken = together.rest_and_wake()?;
+        figures.wakes.push(woken);
+        figures.linux_ms.push(woken.linux_ms());
+    }
+    figures.frames += together.end()?;
+    alone.wake_to_retain()?;
+    for _ in 0..wakes {
+        figures.alone_ms.push(alone.rest_and_wake()?.linux_ms());
     }
     Ok(())
 }

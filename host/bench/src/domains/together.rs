@@ -13,8 +13,9 @@ use poorwill_machine::domains::{DomainOnQemu, Domains as OnQemu, Sleep};
 use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{Machine, PowerOn, RunningMachine, interrupt};
+use tempfile::TempDir;
 
-use super::figures::{Domains, Start};
+use super::figures::Start;
 use super::frames::{Bus, Frame, now};
 use super::setting::{
     AREA, BOOT_LIMIT, LIMIT, MEMORY, READY, SLEEP, Setting, WAKE_FAILURES, command_line, explain,
@@ -40,55 +41,144 @@ const LINE: &str = "the trigger's line";
 /// The machine in errors.
 const WHAT: &str = "the machine with domains";
 
-/// Boots the machine, and adds its figures and those of `wakes` wakes of each kind.
-pub(super) fn measure(
-    setting: &Setting<'_>,
-    wakes: usize,
-    figures: &mut Domains,
-) -> anyhow::Result<()> {
-    let folder = tempfile::tempdir_in(&setting.options.folder)?;
-    let sockets = socket_folder()?;
-    let trigger = sockets.path().join("trigger");
-    let trace = folder.path().join("trace");
-    let sleep_disk = folder.path().join("sleep.disk");
-    let mut machine = machine(setting, folder.path(), &trigger, &sleep_disk)?;
-    machine.add("-msg", "timestamp=on");
-    machine.add("-trace", WRITES);
-    machine.add("-D", &trace);
-    let power_on = |failures: &[&str]| {
+/// The machine with domains.
+pub(super) struct Together<'s> {
+    setting: &'s Setting<'s>,
+    machine: Machine,
+    running: RunningMachine,
+    /// The power-on, in time since 1970.
+    since: Duration,
+    bus: Bus,
+    /// The critical guest's line.
+    trigger: PathBuf,
+    sleep_disk: PathBuf,
+    /// The folders of all files.
+    _folders: [TempDir; 2],
+}
+
+impl<'s> Together<'s> {
+    /// Boots the machine, and times it.
+    pub(super) fn boot(setting: &'s Setting<'s>) -> anyhow::Result<(Self, Start)> {
+        let folder = tempfile::tempdir_in(&setting.options.folder)?;
+        let sockets = socket_folder()?;
+        let trigger = sockets.path().join("trigger");
+        let trace = folder.path().join("trace");
+        let sleep_disk = folder.path().join("sleep.disk");
+        let mut machine = machine(setting, folder.path(), &trigger, &sleep_disk)?;
+        machine.add("-msg", "timestamp=on");
+        machine.add("-trace", WRITES);
+        machine.add("-D", &trace);
         let since = now();
         let mut running = machine.power_on(&setting.qemu, PowerOn::default())?;
-        running.fail_on(failures);
-        anyhow::Ok(On {
+        running.fail_on(&FAILURES);
+        let mut together = Together {
+            setting,
+            machine,
             running,
             since,
-            trigger: trigger.clone(),
+            bus: Bus::new(&trace),
+            trigger,
+            sleep_disk,
+            _folders: [folder, sockets],
+        };
+        let booted = together.time_boot();
+        let start = together.explain(booted)?;
+        Ok((together, start))
+    }
+
+    fn time_boot(&mut self) -> anyhow::Result<Start> {
+        let released = (self.running).wait_for("poorwill: domain critical: starts", BOOT_LIMIT)?;
+        let loaded = (self.running).wait_for("poorwill: domain linux: starts", BOOT_LIMIT)?;
+        let first = first_frame(&mut self.bus)?;
+        let redis = self.running.wait_for(REDIS, BOOT_LIMIT)?;
+        self.running.wait_for(READY, BOOT_LIMIT)?;
+        Ok(Start {
+            began_ms: None,
+            released_ms: Some(ms(released.at)),
+            first_frame_ms: Some(ms(first.at.saturating_sub(self.since))),
+            loaded_ms: Some(ms(loaded.at)),
+            answer_ms: ms(redis.at),
         })
-    };
-    let mut bus = Bus::new(&trace);
-    let mut on = power_on(&FAILURES)?;
-    let booted = on.time_boot(&mut bus);
-    figures.cold_boots.push(on.explain(booted)?);
-    for number in 1..=wakes {
-        let slept = on.sleep(&mut bus);
-        on.explain(slept)?;
-        if number == wakes {
-            retain(&sleep_disk)?;
-        }
-        on = power_on(&WAKE_FAILURES)?;
-        let woken = on.time_wake(&mut bus, on.since, Duration::ZERO);
-        figures.persist_wakes.push(on.explain(woken)?);
     }
-    for _ in 0..wakes {
-        let woken = on.rest_and_wake(&mut bus);
-        let woken = on.explain(woken)?;
-        figures.wakes.push(woken);
-        figures.linux_ms.push(woken.linux_ms());
+
+    /// Sleeps with the power off.
+    pub(super) fn sleep(&mut self) -> anyhow::Result<()> {
+        let slept = self.save();
+        self.explain(slept)
     }
-    on.running.kill()?;
-    bus.new_frames()?;
-    figures.frames += bus.count();
-    Ok(())
+
+    fn save(&mut self) -> anyhow::Result<()> {
+        let _line = self.ask_for_sleep()?;
+        wait_off(&mut self.running)?;
+        self.bus.power_off()
+    }
+
+    /// Switches the machine on, and times its wake.
+    pub(super) fn wake(&mut self) -> anyhow::Result<Start> {
+        self.since = now();
+        self.running = (self.machine).power_on(&self.setting.qemu, PowerOn::default())?;
+        self.running.fail_on(&WAKE_FAILURES);
+        let woken = self.time_wake(self.since, Duration::ZERO);
+        self.explain(woken)
+    }
+
+    /// Wakes the machine, which keeps its RAM powered in later sleeps.
+    pub(super) fn wake_to_retain(&mut self) -> anyhow::Result<()> {
+        retain(&self.sleep_disk)?;
+        self.wake().map(drop)
+    }
+
+    /// Sleeps with powered RAM, and times the wake.
+    pub(super) fn rest_and_wake(&mut self) -> anyhow::Result<Start> {
+        let woken = self.rest();
+        self.explain(woken)
+    }
+
+    fn rest(&mut self) -> anyhow::Result<Start> {
+        let mut trigger = self.ask_for_sleep()?;
+        (self.running).wait_for("poorwill: sleep mode=retain", LIMIT)?;
+        self.running.run_for(SLEEP)?;
+        self.bus.new_frames()?;
+        let (woken, of_running) = (now(), self.running.elapsed());
+        trigger.write_all(b"w").context(LINE)?;
+        self.time_wake(woken, of_running)
+    }
+
+    /// Ends the machine, and returns the number of frames.
+    pub(super) fn end(mut self) -> anyhow::Result<usize> {
+        self.running.kill()?;
+        self.bus.new_frames()?;
+        Ok(self.bus.count())
+    }
+
+    /// Sends Linux to sleep, and then the machine. Returns the critical guest's line, whose end
+    /// might overtake the byte.
+    fn ask_for_sleep(&mut self) -> anyhow::Result<UnixStream> {
+        self.running.send(b"sleep\n")?;
+        (self.running).wait_for("poorwill: park domain=linux", LIMIT)?;
+        let mut trigger = UnixStream::connect(&self.trigger).context(LINE)?;
+        trigger.write_all(b"s").context(LINE)?;
+        Ok(trigger)
+    }
+
+    /// Times a wake since an instant, in time since 1970 and in QEMU's.
+    fn time_wake(&mut self, since: Duration, of_running: Duration) -> anyhow::Result<Start> {
+        let critical = self.running.wait_for(WAKES[0], LIMIT)?;
+        let linux = self.running.wait_for(WAKES[1], LIMIT)?;
+        let critical_ms = field(&critical, WAKES[0], "us")? / 1000.0;
+        let linux_ms = field(&linux, WAKES[1], "us")? / 1000.0;
+        let start = time_answer(&mut self.running, &linux, linux_ms, of_running)?;
+        let first = first_frame(&mut self.bus)?;
+        Ok(Start {
+            released_ms: start.began_ms.map(|began| began + critical_ms),
+            first_frame_ms: Some(ms(first.at.saturating_sub(since))),
+            ..start
+        })
+    }
+
+    fn explain<T>(&self, outcome: anyhow::Result<T>) -> anyhow::Result<T> {
+        explain(&self.running, outcome, WHAT)
+    }
 }
 
 fn machine(
@@ -132,84 +222,6 @@ fn machine(
     Ok(domains
         .machine(&setting.qemu, &[], &setting.options.firmware, folder)?
         .0)
-}
-
-/// The machine, switched on.
-struct On {
-    running: RunningMachine,
-    /// The power-on, in time since 1970.
-    since: Duration,
-    /// The critical guest's line.
-    trigger: PathBuf,
-}
-
-impl On {
-    fn time_boot(&mut self, bus: &mut Bus) -> anyhow::Result<Start> {
-        let released = (self.running).wait_for("poorwill: domain critical: starts", BOOT_LIMIT)?;
-        let loaded = (self.running).wait_for("poorwill: domain linux: starts", BOOT_LIMIT)?;
-        let first = first_frame(bus)?;
-        let redis = self.running.wait_for(REDIS, BOOT_LIMIT)?;
-        self.running.wait_for(READY, BOOT_LIMIT)?;
-        Ok(Start {
-            began_ms: None,
-            released_ms: Some(ms(released.at)),
-            first_frame_ms: Some(ms(first.at.saturating_sub(self.since))),
-            loaded_ms: Some(ms(loaded.at)),
-            answer_ms: ms(redis.at),
-        })
-    }
-
-    /// Sleeps with the power off.
-    fn sleep(&mut self, bus: &mut Bus) -> anyhow::Result<()> {
-        let _line = self.ask_for_sleep()?;
-        wait_off(&mut self.running)?;
-        bus.power_off()
-    }
-
-    /// Sleeps with powered RAM, and wakes.
-    fn rest_and_wake(&mut self, bus: &mut Bus) -> anyhow::Result<Start> {
-        let mut trigger = self.ask_for_sleep()?;
-        (self.running).wait_for("poorwill: sleep mode=retain", LIMIT)?;
-        self.running.run_for(SLEEP)?;
-        bus.new_frames()?;
-        let (woken, of_running) = (now(), self.running.elapsed());
-        trigger.write_all(b"w").context(LINE)?;
-        self.time_wake(bus, woken, of_running)
-    }
-
-    /// Sends Linux to sleep, and then the machine. Returns the critical guest's line, whose end
-    /// might overtake the byte.
-    fn ask_for_sleep(&mut self) -> anyhow::Result<UnixStream> {
-        self.running.send(b"sleep\n")?;
-        (self.running).wait_for("poorwill: park domain=linux", LIMIT)?;
-        let mut trigger = UnixStream::connect(&self.trigger).context(LINE)?;
-        trigger.write_all(b"s").context(LINE)?;
-        Ok(trigger)
-    }
-
-    /// Times a wake since an instant, in time since 1970 and in QEMU's.
-    fn time_wake(
-        &mut self,
-        bus: &mut Bus,
-        since: Duration,
-        of_running: Duration,
-    ) -> anyhow::Result<Start> {
-        let critical = self.running.wait_for(WAKES[0], LIMIT)?;
-        let linux = self.running.wait_for(WAKES[1], LIMIT)?;
-        let critical_ms = field(&critical, WAKES[0], "us")? / 1000.0;
-        let linux_ms = field(&linux, WAKES[1], "us")? / 1000.0;
-        let start = time_answer(&mut self.running, &linux, linux_ms, of_running)?;
-        let first = first_frame(bus)?;
-        Ok(Start {
-            released_ms: start.began_ms.map(|began| began + critical_ms),
-            first_frame_ms: Some(ms(first.at.saturating_sub(since))),
-            ..start
-        })
-    }
-
-    fn explain<T>(&self, outcome: anyhow::Result<T>) -> anyhow::Result<T> {
-        explain(&self.running, outcome, WHAT)
-    }
 }
 
 /// Waits for the first frame since the last look at the bus.
