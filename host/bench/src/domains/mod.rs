@@ -1,6 +1,6 @@
 //! Measures a machine with two domains: a critical guest that sends CAN frames, and a Debian with
-//! redis. The machine's cold boots are compared with its wakes, with powered RAM and with the power
-//! off, and Linux's wakes with those of a machine without domains.
+//! redis. The machine's cold boots are compared with its wakes from powered RAM, and with the power
+//! off. Linux's wakes are compared with those of a machine without domains.
 //!
 //! Both machines take turns, because a host's speed changes within minutes: at each wake with the
 //! power off, and after each ten wakes from powered RAM.

@@ -1,16 +1,13 @@
-//! A timeline for each kind of start of the machine with domains, and the table of all starts. Both
-//! have Jumpstart's figures beside the measured ones.
+//! A timeline for each kind of start of the machine with domains, beside Jumpstart's.
 
 use super::figures::{Figure, legend};
 use super::plot::{self, Bar};
-use super::tables::{Grid, texts};
 use crate::domains::figures::{ANSWER, FIRST_FRAME, Figure as OfStart, of};
 use crate::domains::{Domains, Start};
-use crate::mean::Mean;
 use crate::spread::Spread;
 
 /// The instants of a start, in their order.
-const INSTANTS: [OfStart; 5] = [
+pub(super) const INSTANTS: [OfStart; 5] = [
     |start| start.began_ms,
     |start| start.released_ms,
     FIRST_FRAME,
@@ -29,9 +26,9 @@ const PARTS: [&str; 5] = [
 
 /// Averages of Jumpstart (Golchin and West): wakes from powered RAM and a cold boot, to the first
 /// message on the bus and to Linux's userspace.
-const JUMPSTART: Start = paper(Some(508.21 + 33.11), Some(603.64), 1048.90);
-const JUMPSTART_ALONE: Start = paper(Some(512.21), None, 1240.16);
-const JUMPSTART_COLD: Start = paper(None, Some(16_667.0), 24_523.0);
+pub(super) const JUMPSTART: Start = paper(Some(508.21 + 33.11), Some(603.64), 1048.90);
+pub(super) const JUMPSTART_ALONE: Start = paper(Some(512.21), None, 1240.16);
+pub(super) const JUMPSTART_COLD: Start = paper(None, Some(16_667.0), 24_523.0);
 
 const fn paper(released_ms: Option<f64>, first_frame_ms: Option<f64>, answer_ms: f64) -> Start {
     Start {
@@ -106,53 +103,4 @@ fn bar(name: &str, starts: &[Start]) -> Option<Bar> {
         parts: parts.into(),
         ends: (whole.least / 1000.0, whole.most / 1000.0),
     })
-}
-
-/// The table of all starts.
-pub(super) fn grid(domains: &Domains) -> Grid {
-    let none = || "–".to_owned();
-    let mean = |values: &[f64]| {
-        Mean::of(values).map_or_else(none, |Mean { mean, interval }| match values.len() {
-            1 => format!("{mean:.1}"),
-            _ => format!("{mean:.1} ({:.1} to {:.1})", interval[0], interval[1]),
-        })
-    };
-    let row = |name: &str, starts: &[Start]| {
-        let mut row = vec![name.to_owned(), starts.len().to_string()];
-        row.extend(INSTANTS.map(|instant| mean(&of(starts, instant))));
-        row
-    };
-    let linux = |name: &str, values: &[f64]| {
-        let mut row = vec![name.to_owned(), values.len().to_string()];
-        row.extend([none(), none(), none(), none(), mean(values)]);
-        row
-    };
-    let paper = |name: &str, start: Start| {
-        let mut row = row(name, &[start]);
-        row[1] = none();
-        row
-    };
-    Grid {
-        title: "Two domains, milliseconds: means, with the intervals that hold them at 95 %; Jumpstart's come from another machine",
-        heads: texts(&[
-            "start",
-            "times",
-            "firmware begins",
-            "first domain continues",
-            "first frame",
-            "Linux continues",
-            "redis's first answer",
-        ]),
-        rows: vec![
-            row("cold boot", &domains.cold_boots),
-            row("wake with the power off", &domains.persist_wakes),
-            row("the same without domains", &domains.alone_persist_wakes),
-            row("wake from powered RAM", &domains.wakes),
-            linux("Linux's part of it", &domains.linux_ms),
-            linux("the same without domains", &domains.alone_ms),
-            paper("Jumpstart's cold boot (table III)", JUMPSTART_COLD),
-            paper("Jumpstart's wake (table VI)", JUMPSTART),
-            paper("its Linux alone (table V)", JUMPSTART_ALONE),
-        ],
-    }
 }

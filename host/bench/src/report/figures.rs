@@ -1,6 +1,5 @@
 //! The plots of the page, with their texts.
 
-use super::domains;
 use super::plot::{self, Axes, Bar, Series};
 use crate::appliance::{Appliance, METHODS};
 use crate::compare::{Case, Comparison};
@@ -30,9 +29,6 @@ pub(super) fn all(results: &Results) -> anyhow::Result<Vec<Figure>> {
     }
     if let Some(appliance) = &results.appliance {
         figures.push(appliance_starts(appliance)?);
-    }
-    if let Some(domains) = &results.domains {
-        figures.extend(domains::figures(domains)?);
     }
     if !results.start.is_empty() {
         figures.push(starts(results)?);

@@ -50,11 +50,15 @@ struct Row {
 /// A plot or the page cannot be made.
 pub fn html(results: &Results) -> anyhow::Result<String> {
     let energy = energy::Machines::of(results)?;
+    let mut plots = figures::all(results)?;
+    if let Some(domains) = &results.domains {
+        plots.extend(domains::figures(domains)?);
+    }
     let mut sections = vec![
         Section {
             title: "Plots",
             text: "",
-            figures: figures::all(results)?,
+            figures: plots,
         },
         Section {
             title: "Energy, modelled",

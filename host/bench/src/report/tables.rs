@@ -1,8 +1,11 @@
 //! The figures of the plots, as tables of text.
 
-use super::domains;
+use super::domains::{INSTANTS, JUMPSTART, JUMPSTART_ALONE, JUMPSTART_COLD};
 use crate::appliance::Appliance;
 use crate::compare::{Case, Comparison, gib};
+use crate::domains::figures::of;
+use crate::domains::{Domains, Start};
+use crate::mean::Mean;
 use crate::results::Results;
 use crate::spread::seconds as cell;
 use crate::table::table;
@@ -35,7 +38,7 @@ pub fn all(results: &Results) -> Vec<Grid> {
         grids.push(starts(appliance));
     }
     if let Some(domains) = &results.domains {
-        grids.push(domains::grid(domains));
+        grids.push(of_domains(domains));
     }
     if !results.instructions.is_empty() {
         grids.push(instructions(results));
@@ -43,7 +46,7 @@ pub fn all(results: &Results) -> Vec<Grid> {
     grids
 }
 
-pub(super) fn texts(words: &[&str]) -> Vec<String> {
+fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
@@ -105,6 +108,55 @@ fn starts(appliance: &Appliance) -> Grid {
             "the paper's application",
         ]),
         rows: appliance.rows(),
+    }
+}
+
+/// The table of all starts.
+fn of_domains(domains: &Domains) -> Grid {
+    let none = || "–".to_owned();
+    let mean = |values: &[f64]| {
+        Mean::of(values).map_or_else(none, |Mean { mean, interval }| match values.len() {
+            1 => format!("{mean:.1}"),
+            _ => format!("{mean:.1} ({:.1} to {:.1})", interval[0], interval[1]),
+        })
+    };
+    let row = |name: &str, starts: &[Start]| {
+        let mut row = vec![name.to_owned(), starts.len().to_string()];
+        row.extend(INSTANTS.map(|instant| mean(&of(starts, instant))));
+        row
+    };
+    let linux = |name: &str, values: &[f64]| {
+        let mut row = vec![name.to_owned(), values.len().to_string()];
+        row.extend([none(), none(), none(), none(), mean(values)]);
+        row
+    };
+    let paper = |name: &str, start: Start| {
+        let mut row = row(name, &[start]);
+        row[1] = none();
+        row
+    };
+    Grid {
+        title: "Two domains, milliseconds: means, with the intervals that hold them at 95 %; Jumpstart's come from another machine",
+        heads: texts(&[
+            "start",
+            "times",
+            "firmware begins",
+            "first domain continues",
+            "first frame",
+            "Linux continues",
+            "redis's first answer",
+        ]),
+        rows: vec![
+            row("cold boot", &domains.cold_boots),
+            row("wake with the power off", &domains.persist_wakes),
+            row("the same without domains", &domains.alone_persist_wakes),
+            row("wake from powered RAM", &domains.wakes),
+            linux("Linux's part of it", &domains.linux_ms),
+            linux("the same without domains", &domains.alone_ms),
+            paper("Jumpstart's cold boot (table III)", JUMPSTART_COLD),
+            paper("Jumpstart's wake (table VI)", JUMPSTART),
+            paper("its Linux alone (table V)", JUMPSTART_ALONE),
+        ],
     }
 }
 
