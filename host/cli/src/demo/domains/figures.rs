@@ -72,7 +72,7 @@ mod tests {
         };
         let table = figures.table();
         for words in [
-            "| cold boot |",
+            "| cold boot ",
             "400.0",
             "4000.0",
             "| wake 1 ",
