@@ -1,13 +1,13 @@
 //! Sleep areas made of inputs.
 
-use poorwill_image::{ImageKind, NoWorkers, SaveRequest, Saved, Workspace, save};
+use poorwill_image::{ImageKind, Saved};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{PAGE_BYTES, Page};
-use poorwill_memory::{checksum, fake::FakeMemory};
+use poorwill_memory::{PAGE_BYTES, Page, checksum};
+use poorwill_store::fake::save_pages;
 use poorwill_store::{CONFIGURATION_VERSION, OpenSlot, RecordFormat, SlotId};
 use zerocopy::IntoBytes;
 
-use crate::image::{IDENTITY, workspace};
+use crate::image::IDENTITY;
 use crate::{Cases, Input, disk};
 
 const MIB: u64 = 1 << 20;
@@ -133,28 +133,7 @@ pub fn configuration(input: &mut Input<'_>) -> Page {
 ///
 /// When the slot's medium has shrunk.
 pub fn save_into(slot: &mut OpenSlot<'_, '_, FakeMedium>, kind: ImageKind) -> Option<Saved> {
-    let mut memory = FakeMemory::new(&[1]);
-    memory.set(0, &Page([7; 512]));
-    let mut room = workspace(1);
-    let mut workspace = Workspace::new(&mut room, 1).expect("enough room");
-    let request = SaveRequest {
-        identity: IDENTITY,
-        generation: slot.generation(),
-        kind,
-        saved_at_ns: 0,
-        state_bytes: 0,
-        seal: None,
-    };
-    let mut window = slot.medium().expect("a medium does not shrink");
-    save(
-        &mut window,
-        memory.os(),
-        &request,
-        &mut workspace,
-        &NoWorkers,
-        &mut |_| (),
-    )
-    .ok()
+    save_pages(slot, IDENTITY, kind, &[Page([7; 512])])
 }
 
 #[cfg(test)]

@@ -278,7 +278,8 @@ pub enum Step {
     },
     /// The newest record on the last disk must be a set's (`poorwill area`).
     Set {
-        /// A pattern for each part: the reason why its domain did not wake. Empty: there is none.
+        /// A pattern for each part: the reason why its domain did not wake. It is empty if the
+        /// domain woke.
         set: Vec<String>,
     },
 }

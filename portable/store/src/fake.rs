@@ -11,11 +11,12 @@ use gpt_disk_types::{
 };
 
 use poorwill_image::{
-    NoWorkers, Salt, SaveRequest, Saved, Seal, SealingKey, StateWriter, Workspace, save,
+    ImageKind, NoWorkers, Salt, SaveError, SaveRequest, Saved, Seal, SealingKey, StateWriter,
+    Workspace, save,
 };
 use poorwill_medium::Medium;
 use poorwill_memory::fake::FakeMemory;
-use poorwill_memory::{MachineIdentity, Page, checksum, to_usize};
+use poorwill_memory::{MachineIdentity, OsMemory, Page, checksum, to_usize};
 
 use crate::{Area, OpenSlot, Purpose};
 
@@ -98,6 +99,53 @@ fn table_of(partitions: [(GptPartitionType, u64, u64); 2]) -> Vec<u8> {
     table
 }
 
+/// Saves memory with these contents, and no state; `None`: the medium failed, or the slot is full.
+///
+/// # Panics
+///
+/// If the slot's medium has shrunk.
+pub fn save_pages<M: Medium>(
+    slot: &mut OpenSlot<'_, '_, M>,
+    identity: MachineIdentity,
+    kind: ImageKind,
+    contents: &[Page],
+) -> Option<Saved> {
+    let os_pages = contents.len() as u64;
+    let mut memory = FakeMemory::new(&[os_pages]);
+    for (index, page) in (0..).zip(contents) {
+        memory.set(index, page);
+    }
+    // What the workspace holds at first does not matter.
+    let mut pages = vec![Page([0xdead_beef; 512]); to_usize(Workspace::pages_needed(os_pages))];
+    let mut workspace = Workspace::new(&mut pages, os_pages).expect("there is room");
+    let request = SaveRequest {
+        identity,
+        generation: slot.generation(),
+        kind,
+        saved_at_ns: 0,
+        state_bytes: 0,
+        seal: None,
+    };
+    write(slot, memory.os(), &request, &mut workspace).ok()
+}
+
+fn write<M: Medium>(
+    slot: &mut OpenSlot<'_, '_, M>,
+    memory: &mut OsMemory,
+    request: &SaveRequest<'_>,
+    workspace: &mut Workspace<'_>,
+) -> Result<Saved, SaveError> {
+    let mut medium = slot.medium().expect("the slot is there");
+    save(
+        &mut medium,
+        memory,
+        request,
+        workspace,
+        &NoWorkers,
+        &mut |_| (),
+    )
+}
+
 /// A machine that sleeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Asleep<'a> {
@@ -167,15 +215,6 @@ impl Asleep<'_> {
                 salt: Salt([5; 8]),
             }),
         };
-        let mut medium = slot.medium().expect("the slot is there");
-        let saved = save(
-            &mut medium,
-            os,
-            &request,
-            &mut workspace,
-            &NoWorkers,
-            &mut |_| (),
-        );
-        saved.expect("it is saved")
+        write(slot, os, &request, &mut workspace).expect("it is saved")
     }
 }

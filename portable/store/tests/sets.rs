@@ -1,13 +1,12 @@
 //! Sets: committed once, consumed once, whatever fails.
 
-use poorwill_image::{
-    Here, ImageKind, NoWorkers, SaveRequest, Saved, Trust, Workspace, load, open, save,
-};
+use poorwill_image::{Here, ImageKind, NoWorkers, Saved, Trust, Workspace, load, open};
 use poorwill_medium::fake::{Effect, FakeMedium, Fault};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::checksum::name_hash;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{MachineIdentity, Page, to_usize};
+use poorwill_store::fake::save_pages;
 use poorwill_store::{
     Admitted, Area, CommitError, Committed, DiscardReason, Failure, Name, NoImage, OpenSlot,
     PartError, Purpose, RecordFormat, SlotId, SlotState, StoreError,
@@ -53,41 +52,19 @@ fn on_image<R>(disk: &mut FakeMedium, job: impl FnOnce(&mut Area<'_, FakeMedium>
     on(disk, RecordFormat::Image, None, job).unwrap()
 }
 
-fn page_of(pages: u64, index: u64) -> Page {
-    Page([pages * 100 + index + 1; 512])
+/// The memory of a domain with this number of pages.
+fn contents(pages: u64) -> Vec<Page> {
+    let page = |index| Page([pages * 100 + index + 1; 512]);
+    (0..pages).map(page).collect()
 }
 
-/// Saves a domain of so many pages.
+/// Saves a domain with this number of pages.
 fn save_domain(slot: &mut OpenSlot<'_, '_, FakeMedium>, pages: u64) -> Option<Saved> {
     save_as(slot, pages, ImageKind::Once)
 }
 
 fn save_as(slot: &mut OpenSlot<'_, '_, FakeMedium>, pages: u64, kind: ImageKind) -> Option<Saved> {
-    let mut memory = FakeMemory::new(&[pages]);
-    for index in 0..pages {
-        memory.set(index, &page_of(pages, index));
-    }
-    let mut room = vec![Page::ZERO; to_usize(Workspace::pages_needed(pages))];
-    let mut workspace = Workspace::new(&mut room, pages).unwrap();
-    let request = SaveRequest {
-        identity: IDENTITY,
-        generation: slot.generation(),
-        kind,
-        saved_at_ns: 0,
-        state_bytes: 0,
-        seal: None,
-    };
-    let mut medium = slot.medium().unwrap();
-    let (os, workspace) = (memory.os(), &mut workspace);
-    save(
-        &mut medium,
-        os,
-        &request,
-        workspace,
-        &NoWorkers,
-        &mut |_| (),
-    )
-    .ok()
+    save_pages(slot, IDENTITY, kind, &contents(pages))
 }
 
 /// Puts all domains to sleep; `None`: the medium failed before the commit.
@@ -124,8 +101,7 @@ fn check_part(area: &mut Area<'_, FakeMedium>, slot: SlotId, index: usize) {
     let mut window = area.part(slot, index).unwrap();
     let image = open(&mut window, expected, &here, workspace).unwrap();
     load(&mut window, &image, memory.os(), &NoWorkers, &mut |_| ()).unwrap();
-    let right: Vec<_> = (0..pages).map(|index| page_of(pages, index)).collect();
-    assert!(memory.contents() == right);
+    assert!(memory.contents() == contents(pages));
 }
 
 fn admitted(area: &mut Area<'_, FakeMedium>) -> Admitted {
@@ -326,7 +302,7 @@ fn a_newer_sleep_ends_a_failure_and_its_proof() {
     });
 }
 
-/// After a power cut at each command, and after each failed one: the set is whole, or there is none.
+/// The power is cut at each command, or the command fails: the set is whole, or it is missing.
 #[test]
 fn a_commit_is_whole_or_absent() {
     for effect in [Effect::PowerCut, Effect::Fail, Effect::FailAfterwards] {

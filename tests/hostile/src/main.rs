@@ -35,8 +35,8 @@ global_asm!(
     trapped = sym trapped,
 );
 
-/// Distance of unused memory from the orders.
-const BEHIND: u64 = 1 << 20;
+/// Offset of unused memory from the orders, in bytes.
+const UNUSED: u64 = 1 << 20;
 
 /// The entry code calls this.
 extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
@@ -77,7 +77,7 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
         18 => sleep::ask(read.sleep),
         19 => race::start(read.own_hart, read.sleep),
         20 => {
-            sleep::enlarge(orders.addr() as u64 + BEHIND);
+            sleep::enlarge(orders.addr() as u64 + UNUSED);
             sleep::master(read.sleep);
         }
         _ => {}

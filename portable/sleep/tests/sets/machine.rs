@@ -100,7 +100,7 @@ fn page(domain: usize, seed: u64, index: u64) -> Page {
 }
 
 impl Machine {
-    /// A machine of so many domains.
+    /// A machine with this number of domains.
     pub(crate) fn new(domains: usize) -> Self {
         let memories: Vec<_> = PAGES[..domains]
             .iter()
@@ -235,7 +235,7 @@ pub(crate) fn disk() -> FakeMedium {
     disk_of(SLOT_MIB)
 }
 
-/// A disk with slots of so many MiB.
+/// A disk whose slots have this number of MiB.
 pub(crate) fn disk_of(slot_mib: u64) -> FakeMedium {
     let area_bytes = MIB * (1 + 2 * slot_mib);
     FakeMedium::new(START + area_bytes + PAGE_BYTES).with_limits(48, 3)

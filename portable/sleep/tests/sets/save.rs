@@ -102,7 +102,7 @@ fn domains_of_one_name_are_refused() {
     );
 }
 
-/// Puts three domains to sleep in slots of so many MiB.
+/// Puts three domains to sleep in slots of this number of MiB.
 fn sleep_in(machine: &mut Machine, slot_mib: u64) -> Slept {
     let mut disk = disk_of(slot_mib);
     let slept = machine.sleep(&mut disk, 1);
