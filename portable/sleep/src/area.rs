@@ -122,9 +122,9 @@ pub(crate) struct Partitions {
 /// `needs_fingerprints` returns whether the job needs the fingerprints, which take time. `stop`
 /// chooses how a controller is stopped, from the job's result.
 ///
-/// [`AreaError`]: the job has not run.
+/// # Errors
 ///
-/// [`AreaError`]; the job has not run then.
+/// [`AreaError`]: the job has not run.
 pub(crate) fn with_area<M: Machine, R>(
     machine: &M,
     work: &mut Work<'_>,

@@ -93,9 +93,9 @@ pub struct Captured<'q, 'k> {
 impl<'q, 'k> Captured<'q, 'k> {
     /// Saves the machine's memory after its state.
     ///
-    /// [`SaveError`]: memory has its old contents.
+    /// # Errors
     ///
-    /// [`SaveError`]; memory is as it was then.
+    /// [`SaveError`]: memory has its old contents.
     pub(crate) fn write<M: Medium>(
         self,
         slot: &mut M,
@@ -133,13 +133,13 @@ impl Written<'_, '_> {
         &self.saved
     }
 
-    /// Commits the image, or the set whose last part it is. `sleep_ms`: duration of the sleep so far. A commit runs to its end even
-    /// if the power fails, since that is shorter than the undo.
+    /// Commits the image, or the set whose last part it is. `sleep_ms`: duration of the sleep so
+    /// far. A commit runs to its end even if the power fails, since that is shorter than the undo.
+    ///
+    /// # Errors
     ///
     /// [`CommitError`]: memory has its old contents. If the power fails, some of it may stay
     /// sealed.
-    ///
-    /// [`CommitError`]; memory is as it was then. If the power fails, some may stay sealed.
     pub(crate) fn commit<M: Medium>(
         self,
         machine: &impl Machine,

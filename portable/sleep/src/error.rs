@@ -267,7 +267,7 @@ pub enum StateRefusal {
     /// The hart that slept belongs to another domain.
     #[error("hart {0}, which slept, is of another domain")]
     ForeignHart(u64),
-    /// The hart that slept has other features than the one that checks its state.
+    /// The hart that slept has other extensions than the hart that checks its state.
     #[error("hart {0}, which slept, has other extensions than the hart that wakes the machine")]
     OtherFeatures(u64),
     /// The wake vector lies outside OS memory.

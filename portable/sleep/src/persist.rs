@@ -240,7 +240,7 @@ impl<M: Machine> Persist<'_, M> {
     /// the machine is saved, and no data is lost.
     fn purpose(&self, area: &mut AnyArea<'_, '_>) -> Result<(Purpose, bool), NotSaved> {
         if self.order == Order::Staged {
-            return Ok((self.once(), false));
+            return Ok((once(self.machine.format()), false));
         }
         let configuration = area.configuration().unwrap_or_else(|error| {
             self.machine.say(&Event::Configuration(error));
@@ -256,11 +256,6 @@ impl<M: Machine> Persist<'_, M> {
             })?;
         }
         Ok((purpose, configuration.accepts_unguarded))
-    }
-
-    /// The purpose of an image, or of a set, that wakes once.
-    fn once(&self) -> Purpose {
-        once(self.machine.format())
     }
 
     /// Saves the domains one after the other, and commits their images at once.
@@ -395,6 +390,7 @@ fn wanted(configuration: &Configuration, format: RecordFormat) -> Result<Purpose
     }
 }
 
+/// The purpose of an image, or of a set, that wakes once.
 fn once(format: RecordFormat) -> Purpose {
     match format {
         RecordFormat::Image => Purpose::Once,

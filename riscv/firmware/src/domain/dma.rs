@@ -192,11 +192,6 @@ pub(crate) fn own() -> impl Iterator<Item = (Function, impl Iterator<Item = Plac
     })
 }
 
-/// Returns whether machine mode has functions of its own, which are placed.
-pub(crate) fn has_own() -> bool {
-    own().next().is_some()
-}
-
 /// Takes the access to memory from one of machine mode's own functions, which does not stop. An
 /// IOMMU does that without a write to the configuration space, which would delay harts that run.
 pub(crate) fn cut_own(config: &impl ConfigSpace, function: Function) {

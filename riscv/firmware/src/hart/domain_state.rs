@@ -50,6 +50,11 @@ impl NoneStarted {
         }
         Ok(NoneStarted(()))
     }
+
+    /// The same of one domain. The caller gives its memory up before the domain starts or wakes.
+    pub(crate) fn of<'d>(&self, domain: &'d LiveDomain) -> DomainStopped<'d> {
+        DomainStopped(domain)
+    }
 }
 
 impl<'d> DomainStopped<'d> {
@@ -157,10 +162,10 @@ fn close(domain: &LiveDomain, reason: impl Display) {
     }
 }
 
-/// Ends a domain that sleeps, by the hart that wakes the machine: its memory is not as its OS left
-/// it.
+/// Ends a domain that cannot wake or start, by the hart that wakes the machine. No hart runs its OS.
 pub(crate) fn give_up(domain: &LiveDomain) {
-    let ended = domain.state.give_up();
+    // It runs by its state if only its hart could not be started.
+    let ended = domain.state.give_up().or_else(|_| domain.state.end());
     ended.expect("a domain starts once, and after each sleep");
     dma::close(domain);
 }

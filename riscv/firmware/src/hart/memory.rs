@@ -9,7 +9,6 @@ use poorwill_memory::{OsMemory, Page};
 use poorwill_sleep::Work;
 use spin::{Mutex, MutexGuard, Once};
 
-use crate::domain::LiveDomain;
 use crate::hart::domain_state::{DomainStopped, NoneStarted};
 use crate::hart::workers::StoppedHarts;
 use crate::platform::platform;
@@ -21,12 +20,6 @@ pub(crate) fn os_memory(stopped: &DomainStopped<'_>) -> OsMemory {
     // only one sleep or wake at a time; the calling hart makes one value for it, and keeps no other
     // reference into OS memory.
     unsafe { OsMemory::new(stopped.domain().memory.clone()) }
-}
-
-/// Access to a domain's memory, for the hart that starts the machine.
-pub(crate) fn memory_of(domain: &LiveDomain, _: &NoneStarted) -> OsMemory {
-    // SAFETY: as above. The hart gives the value up when it starts or wakes the domain.
-    unsafe { OsMemory::new(domain.memory.clone()) }
 }
 
 /// Access to all domains' memory, for the hart that starts the machine.

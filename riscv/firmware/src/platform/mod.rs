@@ -20,6 +20,7 @@ pub(crate) mod virtio;
 pub(crate) mod wait_clock;
 
 use poorwill_devicetree::Machine;
+use poorwill_store::RecordFormat;
 
 pub(crate) use devices::{Platform, milliseconds, platform, set_platform};
 pub(crate) use ram::firmware_range;
@@ -42,6 +43,11 @@ pub(crate) unsafe fn start_console(machine: &Machine) {
 }
 
 impl Platform {
+    /// Returns whether the machine keeps sets, on a disk of machine mode.
+    pub(crate) fn keeps_sets(&self) -> bool {
+        self.keeps == Some(RecordFormat::Set)
+    }
+
     /// Opens the IOMMUs that the device tree names, so that disks reach memory.
     pub(crate) fn open_iommus(&self) {
         for (address, iommu) in &self.iommus {

@@ -55,7 +55,7 @@ impl fmt::Display for Place {
 /// The devices that may hold sleep areas: machine mode's own ones, if the partition names any. The
 /// console reports why a device cannot be found.
 pub(super) fn find(phase: Phase) -> ArrayVec<Place, MAX_DEVICES> {
-    match dma::has_own() && phase != Phase::Discard {
+    match platform().keeps_sets() && phase != Phase::Discard {
         true => find_own(),
         false => find_all(phase),
     }
@@ -124,12 +124,12 @@ fn find_all(phase: Phase) -> ArrayVec<Place, MAX_DEVICES> {
 /// The functions that the suspended OS has left in use.
 pub(super) fn left_in_use() -> LeftInUse {
     let mut left = LeftInUse::default();
-    if dma::has_own() {
+    if platform().keeps_sets() {
         // Each domain sets its functions up again: the start places them, and gives them contexts.
         return left;
     }
     for (host, described) in platform().pci.iter().enumerate() {
-        // SAFETY: as in `find`.
+        // SAFETY: as in `find_all`.
         let config = unsafe { config_space(described) };
         // SAFETY: the address is in a window of the bridge. A byte's read does not change a device.
         let read8 = |address| unsafe { guarded::load(address, 1) }.map(|byte| byte as u8);
@@ -160,9 +160,9 @@ pub(super) enum Running<'r> {
 /// controller is stopped. A wake leaves the other functions as they are: the start has turned them
 /// off, or given them to domains that may run by now.
 ///
-/// [`AreaError`]: the job's error, or that of a device that does not start.
+/// # Errors
 ///
-/// [`AreaError`]: the job's, or that the device does not start.
+/// The job's error, or that of a device that does not start.
 pub(super) fn on_device<R>(
     place: &Place,
     phase: Phase,

@@ -194,7 +194,7 @@ impl HasVault for Firmware<'_> {
 
     fn vault(&self) -> Option<vault::Access> {
         // A set is plain: the vault only ends images on disks that are away.
-        match self.format() == RecordFormat::Set && self.phase != Phase::Discard {
+        match platform().keeps_sets() && self.phase != Phase::Discard {
             true => None,
             false => Some(vault::lend()),
         }

@@ -15,9 +15,10 @@ use crate::cut;
 use crate::domain::{self, dma};
 use crate::hart;
 use crate::hart::domain_state::{DomainStopped, NoneStarted};
-use crate::hart::memory::{all_memory, memories, memory_of, os_memory, work};
+use crate::hart::memory::{all_memory, memories, os_memory, work};
 use crate::hart::resting;
 use crate::platform::console::say;
+use crate::platform::platform;
 use crate::platform::power::{self, PowerOff};
 
 /// Puts the machine to sleep, with all domains that do. Returns only if the machine wakes without a
@@ -79,14 +80,12 @@ pub(crate) fn discard_images(none: &NoneStarted) {
     }
 }
 
-/// Discards the images on the disks of domains, which have searched none of them yet: their OSes
-/// start cold.
-fn discard_others() {
-    if !dma::has_own() {
+/// Discards the images on the domains' disks, if the search for a set has left these out.
+fn discard_others(none: &NoneStarted) {
+    if !platform().keeps_sets() {
         return;
     }
-    let none = NoneStarted::find().expect("no domain has started");
-    if let Err(error) = dma::open_for(|| discard_images(&none)) {
+    if let Err(error) = dma::open_for(|| discard_images(none)) {
         say!("{error}");
         power::restart()
     }
@@ -105,7 +104,7 @@ pub(crate) fn wake(
     let woke = {
         let mut memories = memories();
         memories.clear();
-        domain::all().for_each(|domain| memories.push(memory_of(domain, none)));
+        domain::all().for_each(|domain| memories.push(os_memory(&none.of(domain))));
         let mut stopped: ArrayVec<_, MAX_DOMAINS> = (domain::all().zip(&mut *memories))
             .map(|(domain, memory)| Stopped::new(domain, memory))
             .collect();
@@ -120,7 +119,7 @@ pub(crate) fn wake(
     let last = match woke {
         Woke::Awake(last) => last,
         Woke::Cold(start) => {
-            discard_others();
+            discard_others(none);
             return start;
         }
         Woke::Reset(_) => power::restart(),

@@ -41,7 +41,7 @@ pub(crate) unsafe fn hand_over(
     let time = unsafe { Time::new(machine) };
     let reason = match machine.harts.iter().any(|hart| hart.id == own) {
         false => "cannot run an OS, by the device tree",
-        true if !usable.is_empty() && machine.cold_boot_harts.contain(own) => {
+        true if machine.cold_boot_harts.contain(own) => {
             "is not of the domain that wakes last, or has no domain"
         }
         true => "is not one of `cold-boot-harts`",

@@ -19,7 +19,7 @@ use poorwill_sleep::{ColdBoot, ColdStart};
 
 use crate::domain::{self, LiveDomain};
 use crate::entry::stack;
-use crate::hart::domain_state::NoneStarted;
+use crate::hart::domain_state::{self, NoneStarted};
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
 use crate::platform::{self, loaded, platform, power};
@@ -121,10 +121,7 @@ fn start_beside(domain: &'static LiveDomain, begun: &Begun, reason: ColdBoot) {
     });
     if let Err(error) = started {
         say!("domain {} cannot start: {error}", domain.name);
-        // It may have been started halfway, by its state alone.
-        if domain.state.give_up().is_ok() {
-            domain::dma::close(domain);
-        }
+        domain_state::give_up(domain);
     }
 }
 

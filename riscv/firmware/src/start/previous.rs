@@ -29,12 +29,12 @@ pub(super) enum Described {
 }
 
 impl Described {
-    /// The hash of the partition, for the machine's identity.
+    /// The hash of the partition, for the machine's identity. Without an image it takes no part.
     pub(super) fn digest(&self) -> Option<u64> {
         match self {
             Described::None => None,
             Described::Lone(lone) => Some(lone.digest),
-            Described::Fenced(partition) => Some(partition.digest()),
+            Described::Fenced(partition) => self.keep().map(|_| partition.digest()),
         }
     }
 
