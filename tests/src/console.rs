@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail, ensure};
+use poorwill_machine::console::Fields;
 use regex_lite::Regex;
 
 /// Start of the firmware's line after it has saved the machine.
@@ -59,6 +60,7 @@ impl Start {
                     bail!("the machine booted cold instead of waking: {reason}");
                 }
                 ensure!(woke, "the machine did not wake: no line {WOKE:?}");
+                check_turns(lines)?;
             }
             Self::Cold(wanted) => {
                 ensure!(
@@ -69,6 +71,7 @@ impl Start {
             }
             Self::WakeBeside(wanted) => {
                 ensure!(woke, "no domain woke");
+                check_turns(lines)?;
                 check_reasons(&reasons, wanted)?;
                 let all = reasons.iter().find(|reason| !reason.starts_with(OF_DOMAIN));
                 ensure!(all.is_none(), "all domains booted cold: {all:?}");
@@ -76,6 +79,28 @@ impl Start {
         }
         Ok(())
     }
+}
+
+/// Checks that each domain of a set went on before the next one was loaded.
+fn check_turns(lines: &[&str]) -> anyhow::Result<()> {
+    let [start, mode] = DOMAIN_WOKE;
+    let woken = lines.iter().filter(|line| line.contains(mode));
+    let mut before = 0;
+    for fields in woken.filter_map(|line| Fields::parse(line, start)) {
+        let number = |key| {
+            fields
+                .number(key)
+                .with_context(|| format!("no {key}: {fields:?}"))
+        };
+        let (after_us, load_us) = (number("us")?, 1000 * number("load_ms")?);
+        ensure!(
+            before + load_us <= after_us,
+            "a domain went on {after_us} us after the power-on, loaded in {load_us} us: the one \
+             before it, after {before} us, has waited for that"
+        );
+        before = after_us;
+    }
+    Ok(())
 }
 
 /// Checks that there are reasons of cold boots, and that each matches a pattern.
@@ -238,7 +263,7 @@ mod tests {
 
     #[test]
     fn domains_wake_beside_others_that_boot_cold() {
-        let woke = "poorwill: wake domain=a mode=persist loaded_bytes=1 load_ms=1 us=2";
+        let woke = "poorwill: wake domain=a mode=persist loaded_bytes=1 load_ms=1 us=2000";
         let retained = "poorwill: wake domain=a mode=retain source=timer";
         let cold = "poorwill: cold boot: domain b: the image is damaged";
         let all = "poorwill: cold boot: the image is damaged";
@@ -249,6 +274,20 @@ mod tests {
         }
         Start::Wake.check(&[woke]).unwrap();
         Start::Wake.check(&[woke, cold]).unwrap_err();
+    }
+
+    #[test]
+    fn a_domain_goes_on_before_the_next_one_is_loaded() {
+        let woke = |load_ms, us| {
+            format!("poorwill: wake domain=a mode=persist loaded_bytes=1 load_ms={load_ms} us={us}")
+        };
+        let first = woke(14, 56_222);
+        let check = |next: &str| Start::Wake.check(&[&first, next]);
+        check(&woke(77, 137_564)).unwrap();
+        check(&woke(77, 133_221)).unwrap_err();
+        // The first one waited.
+        check(&woke(14, 56_200)).unwrap_err();
+        check(&woke(0, 0).replace(" us=0", "")).unwrap_err();
     }
 
     #[test]
