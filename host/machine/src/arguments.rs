@@ -130,7 +130,7 @@ fn add_disk(list: &mut Arguments, index: usize, disk: &Disk) {
 /// A raw disk as a node of QEMU's block layer, in JSON, which allows any file name. A flush by the
 /// guest is an `fdatasync` of the file, with or without the host's page cache. So flushed data
 /// survives a power cut, except with [`HostCache::Unflushed`].
-fn block_node(name: &str, disk: &Disk) -> Value {
+pub(crate) fn block_node(name: &str, disk: &Disk) -> Value {
     let driver = if is_block_device(&disk.file) {
         "host_device"
     } else {
@@ -158,7 +158,13 @@ fn block_node(name: &str, disk: &Disk) -> Value {
             Value::Object(layer)
         }
     };
-    json!({ "driver": "raw", "node-name": name, "discard": "unmap", "file": below })
+    let mut top = json!({ "driver": "raw", "discard": "unmap", "file": below });
+    if let Some(group) = &disk.throttle {
+        // On top, since only there QEMU lets go on what waits, when the controller is reset.
+        top = json!({ "driver": "throttle", "throttle-group": group, "file": top });
+    }
+    top["node-name"] = name.into();
+    top
 }
 
 /// QEMU's arguments for memory named `id` that the file backs: the largest power of two that fits
@@ -365,5 +371,9 @@ mod tests {
         assert_eq!(node["file"]["driver"], "blkdebug");
         assert_eq!(node["file"]["inject-error"][0]["errno"], 5);
         assert_eq!(node["file"]["image"]["filename"], "d");
+        disk.throttle = Some("slow".into());
+        let node = block_node("disk0", &disk);
+        assert_eq!(node["throttle-group"], "slow");
+        assert_eq!(node["file"]["file"]["driver"], "blkdebug");
     }
 }

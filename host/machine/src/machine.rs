@@ -60,6 +60,8 @@ pub struct Disk {
     /// Properties of a QEMU blkdebug driver between file and disk, if set: `{"inject-error":
     /// [...]}` as in QEMU's QMP reference (`BlockdevOptionsBlkdebug`).
     pub faults: Option<serde_json::Map<String, serde_json::Value>>,
+    /// ID of the QEMU throttle group that limits the disk, if set.
+    pub throttle: Option<String>,
 }
 
 impl Disk {
@@ -71,6 +73,7 @@ impl Disk {
             bus: Bus::Nvme,
             host_cache: HostCache::default(),
             faults: None,
+            throttle: None,
         }
     }
 
@@ -82,6 +85,7 @@ impl Disk {
             bus: Bus::Virtio,
             host_cache: HostCache::default(),
             faults: None,
+            throttle: None,
         }
     }
 }

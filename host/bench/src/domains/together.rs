@@ -12,7 +12,7 @@ use poorwill_machine::domains::frames::WRITES;
 use poorwill_machine::domains::{DomainOnQemu, Domains as OnQemu, Sleep};
 use poorwill_machine::qmp::socket_folder;
 use poorwill_machine::size::Bytes;
-use poorwill_machine::{Machine, PowerOn, RunningMachine, interrupt};
+use poorwill_machine::{Disk, Machine, PowerOn, RunningMachine, interrupt};
 use tempfile::TempDir;
 
 use super::figures::Start;
@@ -216,7 +216,7 @@ fn machine(
     let domains = OnQemu {
         memory: MEMORY,
         harts: setting.options.harts,
-        sleep: Some(Sleep::Nvme(sleep_disk.to_owned())),
+        sleep: Some(Sleep::Nvme(Disk::nvme(sleep_disk))),
         domains: vec![linux, critical],
     };
     Ok(domains

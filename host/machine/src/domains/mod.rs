@@ -142,7 +142,7 @@ impl Domains {
             }
         }
         if let Some(Sleep::Nvme(disk)) = &mut domains.sleep {
-            *disk = folder.join(&*disk);
+            disk.file = folder.join(&disk.file);
         }
         domains.check()?;
         Ok(domains)
@@ -212,7 +212,7 @@ impl Domains {
         }
         (self.domains.iter()).try_for_each(DomainOnQemu::check_kernel)?;
         if let Some(Sleep::Nvme(disk)) = &self.sleep {
-            check_only(disk)?;
+            check_only(&disk.file)?;
         }
         let mut machine = self.board(firmware);
         machine.extra_arguments.extend_from_slice(arguments);

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer};
 
 use super::entries::{Bar, NVME, entry, property};
+use crate::Disk;
+use crate::arguments::block_node;
 use crate::quoted::quoted;
 use crate::size::Bytes;
 
@@ -24,8 +26,8 @@ const LEAST_MEMORY: Bytes = Bytes::mib(1);
 /// The device that a machine with domains sleeps on. No domain reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sleep {
-    /// An NVMe controller with this disk: a raw file with one sleep area.
-    Nvme(PathBuf),
+    /// An NVMe controller with this disk, which has one sleep area. Its bus does not count.
+    Nvme(Disk),
     /// Memory of a PCI device (`ivshmem-plain`) that a file backs. QEMU creates a missing one.
     Memory {
         /// The file.
@@ -40,27 +42,28 @@ impl Sleep {
     #[must_use]
     pub fn file(&self) -> &Path {
         match self {
-            Sleep::Nvme(file) | Sleep::Memory { file, .. } => file,
+            Sleep::Nvme(disk) => &disk.file,
+            Sleep::Memory { file, .. } => file,
         }
     }
 
     /// QEMU's arguments for the device.
     #[must_use]
     pub fn arguments(&self) -> [(&'static str, String); 2] {
-        let file = quoted(self.file());
         match self {
-            Sleep::Nvme(_) => [
-                ("-drive", format!("if=none,id=sleep,format=raw,file={file}")),
+            Sleep::Nvme(disk) => [
+                ("-blockdev", block_node("sleep", disk).to_string()),
                 (
                     "-device",
                     format!("nvme,serial=sleep,drive=sleep,addr={SLOT}"),
                 ),
             ],
-            Sleep::Memory { bytes, .. } => [
+            Sleep::Memory { file, bytes } => [
                 (
                     "-object",
                     format!(
-                        "memory-backend-file,id=sleep,share=on,mem-path={file},size={}",
+                        "memory-backend-file,id=sleep,share=on,mem-path={},size={}",
+                        quoted(file),
                         bytes.0
                     ),
                 ),
@@ -91,5 +94,5 @@ pub(super) fn is_good(bytes: Bytes) -> bool {
 
 /// Reads `sleep_disk`, a file's name.
 pub(super) fn disk<'d, D: Deserializer<'d>>(from: D) -> Result<Option<Sleep>, D::Error> {
-    PathBuf::deserialize(from).map(|file| Some(Sleep::Nvme(file)))
+    PathBuf::deserialize(from).map(|file| Some(Sleep::Nvme(Disk::nvme(file))))
 }

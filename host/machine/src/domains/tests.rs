@@ -1,6 +1,7 @@
 use indicatif::ProgressBar;
 
 use super::*;
+use crate::Disk;
 use crate::disk::NewDisk;
 
 const TWO: &str = r#"
@@ -309,10 +310,10 @@ fn with_sleep_disk() -> String {
 #[test]
 fn machine_mode_has_an_nvme_disk() {
     let domains = parsed(&with_sleep_disk()).unwrap();
-    assert_eq!(domains.sleep, Some(Sleep::Nvme("sleep,disk".into())));
+    assert_eq!(domains.sleep, Some(Sleep::Nvme(Disk::nvme("sleep,disk"))));
     let machine = domains.board("fw".as_ref());
     for argument in [
-        "if=none,id=sleep,format=raw,file=sleep,,disk",
+        r#"{"discard":"unmap","driver":"raw","file":{"discard":"unmap","driver":"file","filename":"sleep,disk"},"node-name":"sleep"}"#,
         "nvme,serial=sleep,drive=sleep,addr=7",
     ] {
         let is_there = machine.extra_arguments.iter().any(|one| one == argument);
@@ -377,7 +378,7 @@ fn a_sleep_disk_without_one_area_is_refused() {
     fs::write(&kernel, image(4096, 4096)).unwrap();
     let mut domains = parsed(TWO).unwrap();
     domains.domains[0].kernel = Some(kernel);
-    domains.sleep = Some(Sleep::Nvme(disk.clone()));
+    domains.sleep = Some(Sleep::Nvme(Disk::nvme(&disk)));
     let refused = |areas: usize| {
         let areas = vec![Bytes::mib(64); areas];
         let new = NewDisk {

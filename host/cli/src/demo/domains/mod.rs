@@ -21,7 +21,7 @@ use poorwill_machine::domains::{DomainOnQemu, Domains, Sleep};
 use poorwill_machine::paths::{Kernel, Tiny};
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{
-    Machine, PowerOn, Qemu, RunningMachine, TINY_COMMAND_LINE, Watcher, interrupt,
+    Disk, Machine, PowerOn, Qemu, RunningMachine, TINY_COMMAND_LINE, Watcher, interrupt,
 };
 use poorwill_store::SleepMode;
 
@@ -149,7 +149,7 @@ fn machine(
     let domains = Domains {
         memory: options.memory,
         harts: options.harts,
-        sleep: Some(Sleep::Nvme(sleep_disk)),
+        sleep: Some(Sleep::Nvme(Disk::nvme(sleep_disk))),
         domains: vec![linux, critical],
     };
     let mut machine = checked_machine(&domains, qemu, &[], &options.firmware, &options.folder)?;
