@@ -156,7 +156,7 @@ impl TrialDisk {
     pub(crate) fn sleep(&self) -> io::Result<Option<Sleep>> {
         let file = self.file.clone();
         Ok(match self.attached {
-            Attached::Nvme => Some(Sleep::Nvme(file)),
+            Attached::Nvme => Some(Sleep::Nvme(Disk::nvme(file))),
             Attached::Ivshmem => {
                 let length = file.metadata()?.len();
                 let bytes = Bytes(1 << length.checked_ilog2().ok_or(io::ErrorKind::InvalidInput)?);

@@ -1,6 +1,6 @@
 //! The critical guest's frames, as QEMU's trace of register writes shows them.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use poorwill_critical::Heartbeat;
 use poorwill_machine::domains::frames::Chip;
 
@@ -9,6 +9,10 @@ const OLDEST_US: u64 = 15_000;
 
 /// Heartbeats without data after a start: two control periods, and the one with the third sample.
 const WITHOUT_DATA: usize = 21;
+
+/// QEMU's name for the configuration space, and the first bus's bytes in it.
+const CONFIGURATION: &str = "'pcie-mmcfg-mmio'";
+const BUS_BYTES: u64 = 1 << 20;
 
 /// What a critical guest has sent since its start, over power-offs from which it woke.
 #[derive(Debug, Default)]
@@ -27,6 +31,28 @@ pub(crate) fn frames(trace: &str) -> anyhow::Result<Vec<Heartbeat>> {
     Ok(frames
         .map(|frame| Heartbeat::from_data(frame.data))
         .collect())
+}
+
+/// Checks that nothing writes to the first bus's configuration space after the first frame.
+///
+/// # Errors
+///
+/// The first such write, or a trace without a frame.
+pub(crate) fn check_bus(trace: &str) -> anyhow::Result<()> {
+    let mut lines = trace.lines();
+    let mut chip = Chip::default();
+    while chip.read(lines.next().context("no frame")?)?.is_empty() {}
+    let is_on_bus = |line: &str| {
+        let offset = line.split_once(" addr 0x")?.1.split_once(' ')?.0;
+        Some(u64::from_str_radix(offset, 16).ok()? < BUS_BYTES)
+    };
+    let mut writes = lines.filter(|line| line.ends_with(CONFIGURATION));
+    let late = writes.find(|line| is_on_bus(line) != Some(false));
+    ensure!(
+        late.is_none(),
+        "the bus is configured after a frame: {late:?}"
+    );
+    Ok(())
 }
 
 /// Checks that no frame is lost or repeated.
@@ -82,7 +108,7 @@ pub(crate) fn check_stages(frames: &[Heartbeat], wakes: usize) -> anyhow::Result
 #[cfg(test)]
 mod tests {
     use poorwill_critical::CAN_ID;
-    use poorwill_machine::domains::frames::HEAD;
+    use poorwill_machine::domains::frames::{HEAD, WRITES};
 
     use super::*;
 
@@ -104,6 +130,22 @@ mod tests {
     fn frames_have_the_guests_identifier() {
         let [high, low] = (CAN_ID << 5).to_be_bytes();
         assert_eq!(HEAD, [8, high, low]);
+    }
+
+    #[test]
+    fn a_late_write_to_the_bus_is_found() {
+        let write = |address: u64, value, name: &str| {
+            format!("{WRITES} cpu 2 mr 0x5 addr {address:#x} value {value:#x} size 1 name {name}\n")
+        };
+        let chip = |register: u64, value| write(0x300_2080 + register, value, "'kvaser_pci-sja'");
+        let head = (16..)
+            .zip(HEAD)
+            .map(|(register, value)| chip(register, value));
+        let frame = head.collect::<String>() + &chip(1, 1);
+        let on_bus = |bus: u64| write(bus << 20 | 0x3_8004, 6, CONFIGURATION);
+        check_bus(&(on_bus(0) + &frame + &on_bus(1) + &frame)).unwrap();
+        check_bus(&(frame + &on_bus(0))).unwrap_err();
+        check_bus(&on_bus(0)).unwrap_err();
     }
 
     #[test]

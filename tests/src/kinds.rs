@@ -93,7 +93,8 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
     kinds.extend(texts.map(|text| format!("text {text}")));
     kinds.extend(on.faults.iter().map(|fault| {
         let (operation, place, every) = (fault.on, fault.at, fault.nth.is_none());
-        format!("fault {operation:?} at {place:?}, every {every}, {medium}")
+        let part = fault.part;
+        format!("fault {operation:?} at {place:?} of part {part}, every {every}, {medium}")
     }));
     let (memory, harts) = (&on.memory, on.harts);
     kinds.insert(format!("changed {memory:?} {harts:?} {:?}", on.disks));
@@ -101,6 +102,7 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
     kinds.extend(on.typed.iter().map(|typed| format!("typed {}", typed.line)));
     kinds.extend(on.events.iter().map(|event| format!("event {event:?}")));
     kinds.insert(format!("tree {}", on.tree));
+    kinds.insert(format!("silent {}", on.silent_after.is_some()));
     kinds.insert(format!(
         "frames {:?} in a fair time base {}",
         on.frames, trial.row.fair

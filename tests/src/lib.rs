@@ -16,6 +16,7 @@ mod evidence;
 mod expand;
 mod faults;
 pub mod figures;
+mod forge;
 mod frames;
 #[cfg(test)]
 mod house;
@@ -23,6 +24,7 @@ mod instant;
 mod intact;
 #[cfg(test)]
 mod kinds;
+mod layout;
 mod ledger;
 #[cfg(test)]
 mod licences;

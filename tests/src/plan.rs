@@ -11,7 +11,7 @@ mod fault;
 mod power_on;
 
 pub(crate) use domains::{Bus, Critical, Domain, Linux, Load, Role};
-pub(crate) use fault::{Fault, Operation, Place};
+pub(crate) use fault::{Fault, Forgery, Operation, Place};
 pub(crate) use power_on::{Deed, End, Event, Frames, Guest, PowerOn, WrittenBackBy};
 
 /// The plan.
@@ -383,6 +383,8 @@ pub enum Damage {
     OnTable,
     /// One bit of a place is inverted, in the part of the set with this index.
     Part(usize, Place),
+    /// The part of the set with this index is forged.
+    Forge(usize, Forgery),
     /// One bit of a place is inverted.
     #[serde(untagged)]
     Flip(Place),

@@ -6,8 +6,8 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use poorwill_machine::area::snapshot::{delete, export, import};
 
-use crate::damage::Found;
 use crate::disks::{TrialDisk, copy_part};
+use crate::layout::Found;
 use crate::plan::Managing;
 use crate::tamper;
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use poorwill_vault::{BLOCKS, FileFlash, Key, Vault};
 
-use crate::damage::{self, Found};
 use crate::disks::{TrialDisk, copy_part};
+use crate::forge;
+use crate::layout::Found;
 use crate::plan::Tamper;
 
 /// Bytes of the second flash of a `virt` machine. An erased byte is 0xff.
@@ -46,7 +47,7 @@ fn apply_to_disk(
             copy_area(disk, &other)?;
             fs::rename(other.file, file)?;
         }
-        Tamper::Unseal => damage::unseal(file, disk.block_bytes())?,
+        Tamper::Unseal => forge::unseal(file, disk.block_bytes())?,
         _ => bail!("{tamper:?} is done to the flash"),
     }
     Ok(())

@@ -80,6 +80,10 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
             sleep::enlarge(orders.addr() as u64 + UNUSED);
             sleep::master(read.sleep);
         }
+        21 => {
+            sleep::enlarge(orders.addr() as u64 + UNUSED);
+            sleep::park(read.sleep);
+        }
         _ => {}
     }
     halt()

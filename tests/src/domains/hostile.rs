@@ -64,6 +64,7 @@ fn number(role: Role) -> (u64, u64) {
         Role::Ask(refusals) => (18, refusals),
         Role::Start(ticks) => (19, ticks),
         Role::LargeMaster(ticks) => (20, ticks),
+        Role::LargePark(ticks) => (21, ticks),
     }
 }
 

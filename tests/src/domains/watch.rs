@@ -184,6 +184,9 @@ impl Watch {
         sent.frames.extend(&seen.frames);
         sent.wakes += sleeps;
         frames::check_numbers(&sent.frames)?;
+        if wanted.quiet_bus {
+            frames::check_bus(&trace)?;
+        }
         if wanted.stages {
             frames::check_stages(&sent.frames, sent.wakes)?;
         }

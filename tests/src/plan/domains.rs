@@ -60,6 +60,8 @@ pub enum Role {
     Start(u64),
     /// Puts the machine to sleep as above, and has 16 MiB in use.
     LargeMaster(u64),
+    /// Parks as above, and has 16 MiB in use.
+    LargePark(u64),
     /// Asks for the machine's sleep until it was refused this number of times, and says how long the
     /// longest refusal took.
     Ask(u64),

@@ -98,6 +98,9 @@ pub struct PowerOn {
     /// Errors of the last disk.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// The last disk answers reads of this many bytes, and then no further one until its controller
+    /// is reset.
+    pub silent_after: Option<u64>,
     /// Texts to wait for at the console's end, and the answers to type.
     #[serde(default)]
     pub typed: Vec<Typed>,
@@ -211,6 +214,8 @@ pub struct Frames {
     pub to_steady_ns: Option<u64>,
     /// QEMU traces the writes of frames, too, which must be those of the plugin's log.
     pub traced: bool,
+    /// After the first frame nothing writes to the first bus's configuration space (not `fair`).
+    pub quiet_bus: bool,
 }
 
 /// A text to wait for, with the answer to type.

@@ -3,17 +3,17 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use poorwill_machine::domains::critical_devices;
+use anyhow::{Context, ensure};
+use poorwill_machine::domains::{Sleep, critical_devices};
 use poorwill_machine::flash::make_loader;
 use poorwill_machine::tree::{power_fail, write};
-use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, GRACE_US, Machine, TINY_COMMAND_LINE};
+use poorwill_machine::{DEBIAN_COMMAND_LINE, GRACE_US, Machine, TINY_COMMAND_LINE};
 use poorwill_plugin::cache::Geometry;
 
 use super::events::{has_supply, psu};
 use super::{Run, loops};
-use crate::damage::Found;
 use crate::domains::{self, Sockets, add_fair, add_loads, add_trace};
+use crate::layout::Found;
 use crate::plan::{Guest, PowerOn};
 use crate::setup::{EDK2_VARIABLES, found};
 use crate::tree;
@@ -54,6 +54,7 @@ impl Run<'_> {
         }
         self.attach(on, &mut machine, &mut more)?;
         more.extend(on.arguments.iter().cloned());
+        more.extend(faults::silence(on).into_iter().flatten());
         if let Some(instead) = &on.instead {
             more.extend([
                 "-fw_cfg".to_owned(),
@@ -101,15 +102,19 @@ impl Run<'_> {
         let qemu = found(&self.setup.qemu)?;
         let firmware = found(self.setup.firmware_for(self.trial))?;
         let row = &self.trial.row;
+        let mut on_sockets = self.sockets()?;
+        if let Some(Sleep::Nvme(disk)) = &mut on_sockets.sleep {
+            faults::add(on, disk, || self.found_on_last_disk())?;
+        }
         if on.guest.is_some() {
-            let mut machine = self.sockets()?.plain(firmware, self.folder)?;
+            let mut machine = on_sockets.plain(firmware, self.folder)?;
             row.words_of(on).clone_into(&mut machine.command_line);
             self.add_guest(on, &mut machine, sockets)?;
             return Ok(machine);
         }
         match row.page {
             true => domains::of_page(qemu, firmware, sockets),
-            false => (self.sockets()?).machine(qemu, firmware, self.folder, sockets),
+            false => on_sockets.machine(qemu, firmware, self.folder, sockets),
         }
     }
 
@@ -247,14 +252,15 @@ impl Run<'_> {
                 None => more.extend(disk.arguments(number)?),
             }
         }
-        let found = || {
-            let disk = self.last_disk()?;
-            Found::on(&disk.file, disk.block_bytes())
-        };
-        if let Some(rules) = faults::rules(&on.faults, found)? {
-            let last: &mut Disk = machine.disks.last_mut().context("no disk for the faults")?;
-            last.faults = Some(rules);
+        match machine.disks.last_mut() {
+            Some(last) => faults::add(on, last, || self.found_on_last_disk())?,
+            None => ensure!(on.faults.is_empty(), "no disk for the faults"),
         }
         Ok(())
+    }
+
+    fn found_on_last_disk(&self) -> anyhow::Result<Found> {
+        let disk = self.last_disk()?;
+        Found::on(&disk.file, disk.block_bytes())
     }
 }
