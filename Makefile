@@ -141,7 +141,7 @@ suites: setup-tools firmware ## Run kvm-unit-tests' SBI suite, cloned below SUIT
 	@tools/suites $(SUITES)
 
 .PHONY: mutants
-mutants: setup fetch build guest test-kernel loader hostile plugin ## Remove checks from the firmware, one at a time, and see that a test fails
+mutants: setup fetch build guest test-kernel loader critical hostile plugin ## Remove checks from the firmware, one at a time, and see that a test fails
 	@tools/mutants
 
 QUICK ?=
