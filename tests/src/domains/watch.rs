@@ -86,6 +86,9 @@ pub struct Seen {
     pub log: Vec<Entry>,
     /// Entries of machine mode on the critical guest's harts.
     pub entries: Entries,
+    /// Instructions from the power-on to the first frame, of a guest that has woken: the power-on is
+    /// time 0, and no hart executes more instructions in a time.
+    pub from_power_on: Option<u64>,
     /// The parts of the run.
     pub parts: Vec<Part>,
 }
@@ -152,10 +155,12 @@ impl Watch {
     }
 
     /// Reads the files of a machine that has ended, and checks them. The guest has sent `sent` before.
+    /// It has woken at the power-on, or started.
     pub(crate) fn finish(
         self,
         wanted: &Frames,
         lines: &[&str],
+        has_woken: bool,
         sent: &mut Sent,
     ) -> anyhow::Result<(Seen, String)> {
         let trace = fs::read_to_string(self.folder.join("trace"))?;
@@ -173,8 +178,10 @@ impl Watch {
             !self.is_fair || frames == logged,
             "the trace and the log differ"
         );
+        let first = beats.first().filter(|_| has_woken);
         let seen = Seen {
             frames,
+            from_power_on: first.map(|first| first.time),
             beats,
             entries: entries(&trace, HART as u64)?,
             log,
@@ -244,8 +251,14 @@ impl Seen {
                 late.beat.1
             );
         }
+        let from_power_on = self.from_power_on.unwrap_or(0);
         for (name, figure, most) in [
             ("instructions to a frame", to_frame, wanted.to_frame),
+            (
+                "instructions from the power-on to a frame",
+                from_power_on,
+                wanted.from_power_on,
+            ),
             ("ns to a steady rate", to_steady, wanted.to_steady_ns),
         ] {
             let most = most.unwrap_or(u64::MAX);
@@ -253,7 +266,7 @@ impl Seen {
         }
         Ok(format!(
             "at most {} ns late, control {} us; wakes take {to_frame} instructions to a frame, \
-             {to_steady} ns to a steady rate",
+             {from_power_on} from a power-on, {to_steady} ns to a steady rate",
             late.beat.1, late.control.1
         ))
     }

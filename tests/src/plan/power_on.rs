@@ -210,6 +210,8 @@ pub struct Frames {
     pub late_ns: Option<u64>,
     /// The most instructions from a wake event to the first frame.
     pub to_frame: Option<u64>,
+    /// The most instructions from the power-on to the first frame, of a guest that wakes.
+    pub from_power_on: Option<u64>,
     /// The most time from a wake event to a steady rate.
     pub to_steady_ns: Option<u64>,
     /// QEMU traces the writes of frames, too, which must be those of the plugin's log.

@@ -138,7 +138,7 @@ impl Run<'_> {
             true => self.sent.wakes += 1,
             false => self.sent = Sent::default(),
         }
-        let (seen, summary) = watch.finish(&wanted, &lines, &mut self.sent)?;
+        let (seen, summary) = watch.finish(&wanted, &lines, has_woken, &mut self.sent)?;
         println!("{}: {summary}", self.trial.name);
         if let Some(most) = on.start_ratio {
             self.check_start(&seen, most)?;
