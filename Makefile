@@ -70,7 +70,7 @@ figures-cut: setup build guest loader plugin ## Measure Stop and Go on 1 and 8 h
 
 .PHONY: figures-domains
 figures-domains: setup fetch build guest critical hostile plugin ## Measure the critical guest beside other domains: build/figures-domains.md
-	@echo "figures-domains: about 10 minutes"
+	@echo "figures-domains: about 15 minutes"
 	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test figures-domains
 
 WAKES ?= 200

@@ -1,8 +1,8 @@
 //! `cargo test -p poorwill-tests --test figures-domains` (`make figures-domains`): the critical
 //! guest's figures beside a hostile domain and beside a stock Linux, in the fair time base. It
 //! shows the firmware's interference, and not that of caches or of a bus. `POORWILL_FRAMES=300` is
-//! another number of frames. The words `hostile`, `linux` and `crowd` choose a part. The machines are
-//! rows of `figures.toml`.
+//! another number of frames. The words `hostile`, `linux`, `off` and `crowd` choose a part. The
+//! machines are rows of `figures.toml`.
 
 use std::fmt::Write;
 use std::fs;
@@ -30,15 +30,32 @@ const REFUSALS: u32 = 300;
 /// The most instructions from a wake event to the first frame.
 const MOST_TO_FRAME: u64 = 50_000;
 
+/// The most instructions from the power-on to the first frame of a guest that wakes; and the percentage
+/// by which Linux's memory in use may change them.
+const MOST_FROM_POWER_ON: u64 = 13_200_000;
+const MOST_CHANGE: u64 = 1;
+
+/// The part beside an idle domain in each group of rows, whose names begin with the group's.
+const IDLE: [(&str, &str); 3] = [
+    ("hostile", "idle"),
+    ("linux", "Linux idle"),
+    ("off", "off: idle"),
+];
+
+/// The parts whose Linux has 0.25 GiB in use, and 1.5 GiB.
+const IN_USE: [&str; 2] = ["off: loaded", "off: 1.5 GiB"];
+
 const HEAD: &str = "| beside | frames | missed | heartbeat late, ns | control late, us | \
-    own calls | own timers | other entries | to the first frame |\n\
-    |---|---|---|---|---|---|---|---|---|\n";
+    own calls | own timers | other entries | to the first frame | from power-on to the first frame |\n\
+    |---|---|---|---|---|---|---|---|---|---|\n";
 
 const LEGEND: &str = "
 The first five domains are the hostile guest: it does nothing, attacks, floods the console, parks \
-and wakes, or ends. The others are a stock Linux. Late: at 99.9 % and at most, more than the least \
-late frame. Entries: of machine mode, on the critical guest's harts. To the first frame: the most \
-instructions from the wake event.
+and wakes, or ends. The others are a stock Linux. With the power off, it boots and idles; is loaded, \
+with 0.25 GiB in use, and resumes; ends, since the end of its data is damaged; starts cold; and is \
+loaded with 1.5 GiB in use. Late: at 99.9 % and at most, more than the least late frame. Entries: \
+of machine mode, on the critical guest's harts. To the first frame: the most instructions from the \
+wake event. From power-on: instructions at a wake of the machine.
 
 ![Lateness of heartbeats](figures-domains.svg)
 ";
@@ -63,10 +80,10 @@ fn main() -> anyhow::Result<()> {
         if let Some(missing) = setup.missing_for(&trial) {
             bail!("{missing}");
         }
-        let seen = run_trial(&trial, &setup, &host, &prepared)?.context("no frames")?;
-        let is_linux = !trial.name.starts_with("hostile");
-        for part in &seen.parts {
-            all.push((is_linux, Figures::of(&seen, part)?));
+        for seen in run_trial(&trial, &setup, &host, &prepared)? {
+            for part in &seen.parts {
+                all.push(Figures::of(&trial.name, &seen, part)?);
+            }
         }
     }
     let refusals = match is_chosen("crowd") {
@@ -83,16 +100,36 @@ fn main() -> anyhow::Result<()> {
             "a refused sleep takes {storm} ns beside seven other domains, and {idle} ns alone"
         );
     }
-    for (group, idle) in [(false, "idle"), (true, "Linux idle")] {
-        let group = || (all.iter().filter(move |one| one.0 == group)).map(|(_, figures)| figures);
-        let Some(idle) = group().find(|figures| figures.name == idle) else {
+    check(&all)
+}
+
+/// Checks each group's figures against those beside its idle domain, and the wakes that differ in
+/// Linux's memory in use.
+fn check(all: &[Figures]) -> anyhow::Result<()> {
+    for (group, idle) in IDLE {
+        let is_of_group = |figures: &&Figures| figures.trial.starts_with(group);
+        let group: Vec<_> = all.iter().filter(is_of_group).collect();
+        let Some(idle) = group.iter().find(|figures| figures.name == idle) else {
             continue;
         };
-        for figures in group() {
+        for figures in &group {
             figures.check(&idle.late).context(figures.name.clone())?;
         }
     }
+    if let Some([little, much]) = in_use(all) {
+        ensure!(
+            100 * little.abs_diff(much) <= MOST_CHANGE * little,
+            "from power-on to the first frame: {little} instructions, and {much} with more memory in use"
+        );
+    }
     Ok(())
+}
+
+/// Instructions from the power-on to the first frame in [`IN_USE`]'s parts.
+fn in_use(all: &[Figures]) -> Option<[u64; 2]> {
+    let of = |name| all.iter().find(|figures| figures.name == name);
+    let [little, much] = IN_USE.map(|name| of(name)?.from_power_on);
+    Some([little?, much?])
 }
 
 /// The longest refusal of a sleep, in nanoseconds.
@@ -105,15 +142,19 @@ fn refusal(setup: &Setup, others: Others) -> anyhow::Result<u64> {
 
 /// The critical guest's figures while another domain does one thing.
 struct Figures {
+    /// The trial's name.
+    trial: String,
     name: String,
     late: Late,
     entries: Entries,
     /// The most instructions from a wake event to the first frame.
     to_frame: Option<u64>,
+    /// Instructions from the power-on to the first frame.
+    from_power_on: Option<u64>,
 }
 
 impl Figures {
-    fn of(seen: &Seen, part: &Part) -> anyhow::Result<Self> {
+    fn of(trial: &str, seen: &Seen, part: &Part) -> anyhow::Result<Self> {
         let wakes = wakes(&seen.log, &seen.beats)?;
         let beats = &seen.beats[part.frames.clone()];
         let times = beats.first().zip(beats.last());
@@ -121,20 +162,23 @@ impl Figures {
             |event| times.is_some_and(|(first, last)| (first.time..last.time).contains(&event));
         let wakes = wakes.iter().filter(|wake| is_in_part(wake.event));
         let figures = Figures {
+            trial: trial.to_owned(),
             name: part.name.clone(),
             late: Late::of(&seen.beats, part.frames.clone())?,
             entries: part.entries.clone(),
             to_frame: wakes.map(|wake| wake.to_frame).max(),
+            from_power_on: seen.from_power_on.filter(|_| part.frames.start == 0),
         };
-        println!("figures: {}", figures.row().trim_end());
+        println!("figures: {}", figures.line().trim_end());
         Ok(figures)
     }
 
-    fn row(&self) -> String {
+    fn line(&self) -> String {
         let (late, entries) = (self.late, &self.entries);
-        let to_frame = self.to_frame.map_or("".into(), |most| most.to_string());
+        let [to_frame, from_power_on] = [self.to_frame, self.from_power_on]
+            .map(|figure| figure.map_or("".into(), |figure| figure.to_string()));
         format!(
-            "| {} | {} | {} | {}, {} | {}, {} | {} | {} | {} | {to_frame} |\n",
+            "| {} | {} | {} | {}, {} | {}, {} | {} | {} | {} | {to_frame} | {from_power_on} |\n",
             self.name,
             late.beats,
             late.missed,
@@ -166,17 +210,31 @@ impl Figures {
             self.to_frame.is_none_or(|most| most <= MOST_TO_FRAME),
             "more than {MOST_TO_FRAME} instructions to the first frame"
         );
+        ensure!(
+            self.from_power_on
+                .is_none_or(|figure| figure <= MOST_FROM_POWER_ON),
+            "more than {MOST_FROM_POWER_ON} instructions from the power-on to the first frame"
+        );
         Ok(())
     }
 }
 
 /// Writes the table and the plot.
-fn save(all: &[(bool, Figures)], refusals: Option<[u64; 2]>) -> anyhow::Result<()> {
+fn save(all: &[Figures], refusals: Option<[u64; 2]>) -> anyhow::Result<()> {
     let mut page = HEAD.to_owned();
-    for (_, figures) in all {
-        write!(page, "{}", figures.row())?;
+    for figures in all {
+        page += &figures.line();
     }
     page += LEGEND;
+    if let Some([little, much]) = in_use(all) {
+        // A float represents these numbers exactly.
+        let ratio = much as f64 / little as f64;
+        write!(
+            page,
+            "\nInstructions from power-on to the first frame, with 1.5 GiB in use of Linux relative to \
+             0.25 GiB: {ratio:.4}.\n"
+        )?;
+    }
     if let Some([idle, storm]) = refusals {
         write!(
             page,
@@ -185,7 +243,7 @@ fn save(all: &[(bool, Figures)], refusals: Option<[u64; 2]>) -> anyhow::Result<(
         )?;
     }
     print!("{page}");
-    let bars: Vec<_> = all.iter().map(|(_, figures)| bar(figures)).collect();
+    let bars: Vec<_> = all.iter().map(bar).collect();
     let plot = plot::bars(&bars, "lateness of heartbeats at 99.9 %, and the most, us")?;
     for (name, text) in [("figures-domains.md", page), ("figures-domains.svg", plot)] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build");

@@ -39,7 +39,7 @@ use crate::tamper;
 const JUNK_BYTES: usize = 3 << 20;
 
 /// Runs a trial in a folder of its own, which stays if the trial fails. Returns what its critical
-/// guest has shown.
+/// guest has shown, for each power-on with [`PowerOn::frames`].
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub fn run_trial(
     setup: &Setup,
     host: &Host<'_>,
     prepared: &Prepared,
-) -> anyhow::Result<Option<Seen>> {
+) -> anyhow::Result<Vec<Seen>> {
     let work = setup.work.clone().map_err(anyhow::Error::msg)?;
     let folder = work.join(trial.name.replace('/', "-") + &format!(".{}", std::process::id()));
     remove_old(&work, &folder)?;
@@ -66,12 +66,12 @@ pub fn run_trial(
         seen: BTreeSet::new(),
         is_repeated: false,
         counts: Counts::default(),
-        shown: None,
+        shown: Vec::new(),
         sent: Sent::default(),
     };
     match run.all() {
         Ok(()) => {
-            let shown = run.shown.take();
+            let shown = std::mem::take(&mut run.shown);
             fs::remove_dir_all(&folder)?;
             Ok(shown)
         }
@@ -122,8 +122,8 @@ struct Run<'a> {
     is_repeated: bool,
     /// Numbers for [`PowerOn::grows`].
     counts: Counts,
-    /// What the last machine with [`PowerOn::frames`] has shown.
-    shown: Option<Seen>,
+    /// What power-ons with [`PowerOn::frames`] have shown.
+    shown: Vec<Seen>,
     /// What the critical guest has sent since its start.
     sent: Sent,
 }

@@ -143,7 +143,7 @@ impl Run<'_> {
         if let Some(most) = on.start_ratio {
             self.check_start(&seen, most)?;
         }
-        self.shown = Some(seen);
+        self.shown.push(seen);
         Ok(())
     }
 
