@@ -96,6 +96,10 @@ pub struct FakeMachine<'f> {
     pub load_mark: Cell<LoadMark>,
     /// Each value that it was given.
     pub load_marks: RefCell<Vec<LoadMark>>,
+    /// The number of progress bars that it has begun.
+    pub bars: Rc<Cell<usize>>,
+    /// A bar has begun, and has not ended.
+    has_bar: Cell<bool>,
     /// What it said.
     pub said: RefCell<Vec<String>>,
     /// Its harts.
@@ -162,6 +166,8 @@ impl<'f> FakeMachine<'f> {
             left_in_use: RefCell::default(),
             load_mark: Cell::new(LoadMark::Clear),
             load_marks: RefCell::default(),
+            bars: Rc::default(),
+            has_bar: Cell::new(false),
             said: RefCell::new(Vec::new()),
             harts: FakeHarts::default(),
             controllers: vec![None],
@@ -274,9 +280,14 @@ impl Console for FakeMachine<'_> {
 
     fn show(&self, _: Job, _: Progress) {
         self.pass(self.step_ticks);
+        if !self.has_bar.replace(true) {
+            self.bars.update(|bars| bars + 1);
+        }
     }
 
-    fn end_show(&self) {}
+    fn end_show(&self) {
+        self.has_bar.set(false);
+    }
 
     fn key_within(&self, milliseconds: u32) -> bool {
         self.pass(u64::from(milliseconds) * NS_PER_MS);

@@ -282,6 +282,8 @@ impl<M: Machine> Persist<'_, M> {
         for domain in earlier {
             let mut workspace = self.workspace(domain, pages, &mut image)?;
             self.write(domain, &mut workspace, &mut image)?;
+            // Each image has a progress bar of its own, as at a wake.
+            self.machine.end_show();
         }
         let mut workspace = self.workspace(last, pages, &mut image)?;
         let committed = self.save_last(last, &mut workspace, image);

@@ -1,9 +1,13 @@
 //! A set that is saved, or refused by name.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use poorwill_image::SaveError;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::linux::FreeListError;
 use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_sleep::fake::FakeMachine;
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{ColdBoot, NoSleep, NoWake, NotKept, Obstacle, Outcome, Slept};
 use poorwill_store::{
@@ -65,6 +69,20 @@ fn the_console_tells_of_all_parts_at_once() {
         line.ends_with("free_bytes=0 sealed=no generation=1"),
         "{line}"
     );
+}
+
+/// One bar for all would be full after the first image.
+#[test]
+fn each_image_has_a_progress_bar() {
+    let (mut machine, mut disk) = (Machine::new(3), disk());
+    machine.run(1);
+    let bars = Rc::new(Cell::new(0));
+    let setup = |machine: &mut FakeMachine<'_>| machine.bars = Rc::clone(&bars);
+    let (slept, _) = machine.try_sleep(&mut disk, 1, &setup);
+    assert!(is_asleep(&slept), "{slept:?}");
+    assert_eq!(bars.take(), 3);
+    machine.boot_with(&mut disk, None, &setup);
+    assert_eq!(bars.take(), 3);
 }
 
 #[test]
