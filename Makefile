@@ -76,8 +76,9 @@ figures-domains: setup fetch build guest critical hostile plugin ## Measure the 
 WAKES ?= 200
 
 .PHONY: soak-domains
-soak-domains: setup fetch build guest critical hostile plugin ## Wake each machine with domains WAKES=1000 times, end its Linux ten times in each way, and let harts start each other amid 100,000 sleeps (about 100 minutes)
+soak-domains: setup fetch build guest critical hostile plugin ## Wake each machine with domains WAKES=1000 times, end its Linux ten times in each way, let harts start each other amid 100,000 sleeps, and cut the power CUTS=200 times (about 105 minutes)
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(if $(filter command line,$(origin WAKES)),$(WAKES),1000) $(CARGO) test --locked --release -p poorwill-tests --test machines -- domains-
+	@POORWILL_STRICT=1 POORWILL_CUTS=$(if $(filter command line,$(origin CUTS)),$(CUTS),200) POORWILL_SEED=$(SEED) $(CARGO) test --locked --release -p poorwill-tests --test machines -- domains-cuts
 
 .PHONY: soak-snapshot
 soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots (WAKES=200), and cut the power during other wakes

@@ -44,8 +44,10 @@ fn main() -> anyhow::Result<ExitCode> {
             .for_each(|what| eprintln!("missing: {what}"));
     }
     let mut planned = expand(&load_plan()?)?;
+    let runs =
+        |trial: &&mut Planned| !arguments.is_filtered_out(&Trial::test(&trial.name, || Ok(())));
     ask_for_cuts(
-        &mut planned,
+        planned.iter_mut().filter(runs),
         number_in("POORWILL_CUTS")?,
         number_in("POORWILL_SEED")?,
     );

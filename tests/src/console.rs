@@ -13,7 +13,7 @@ pub(crate) const KEPT: &str = "poorwill: sleep mode=snapshot ";
 /// Start of the firmware's line after it has loaded the machine.
 pub(crate) const WOKE: &str = "poorwill: wake loaded_bytes=";
 /// Parts of the firmware's line after it has loaded a domain.
-const DOMAIN_WOKE: [&str; 2] = ["poorwill: wake domain=", " mode=persist "];
+pub(crate) const DOMAIN_WOKE: [&str; 2] = ["poorwill: wake domain=", " mode=persist "];
 /// Start of the reason why a domain boots cold beside others that wake.
 const OF_DOMAIN: &str = "domain ";
 /// Start of the firmware's line before it starts the next stage without an image.

@@ -17,7 +17,7 @@ use poorwill_machine::disk::{NewDisk, copy_sparse};
 use poorwill_machine::domains::Sleep;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{Disk, file_memory};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::plan::{Attached, DiskKind};
 
@@ -157,12 +157,30 @@ impl TrialDisk {
         let file = self.file.clone();
         Ok(match self.attached {
             Attached::Nvme => Some(Sleep::Nvme(Disk::nvme(file))),
+            Attached::NvmeVolatile => Some(Sleep::Nvme(Disk {
+                node: Some(self.overlay()),
+                ..Disk::nvme(file)
+            })),
             Attached::Ivshmem => {
                 let length = file.metadata()?.len();
                 let bytes = Bytes(1 << length.checked_ilog2().ok_or(io::ErrorKind::InvalidInput)?);
                 Some(Sleep::Memory { file, bytes })
             }
             _ => None,
+        })
+    }
+
+    /// QEMU's options for a volatile disk.
+    fn overlay(&self) -> Value {
+        json!({
+            "driver": "qcow2",
+            "l2-cache-size": TABLE_CACHE,
+            "file": { "driver": "file", "filename": self.written().to_string_lossy() },
+            "backing": {
+                "driver": "raw",
+                "read-only": true,
+                "file": { "driver": "file", "filename": self.file.to_string_lossy() },
+            },
         })
     }
 
@@ -178,13 +196,11 @@ impl TrialDisk {
         let node = format!("test{number}");
         let file = json!({ "driver": "file", "filename": self.file.to_string_lossy() });
         let block = match self.attached {
-            _ if self.is_volatile() => json!({
-                "driver": "qcow2",
-                "node-name": node,
-                "l2-cache-size": TABLE_CACHE,
-                "file": { "driver": "file", "filename": self.written().to_string_lossy() },
-                "backing": { "driver": "raw", "read-only": true, "file": file },
-            }),
+            _ if self.is_volatile() => {
+                let mut overlay = self.overlay();
+                overlay["node-name"] = node.clone().into();
+                overlay
+            }
             Attached::Ahci | Attached::NvmePrompt => json!({
                 "driver": "raw", "node-name": node, "file": file, "cache": { "no-flush": true },
             }),

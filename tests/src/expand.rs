@@ -136,11 +136,14 @@ fn begins_asleep(steps: &[Step]) -> bool {
     matches!(steps, [Step::PowerOn(on), _, ..] if alike(on))
 }
 
-/// Distributes `cuts` power cuts, if given, among all steps that cut the power at random. Sets
-/// their `seed`, if given.
-pub fn ask_for_cuts(trials: &mut [Trial], cuts: Option<u32>, seed: Option<u64>) {
+/// Distributes `cuts` power cuts, if given, among all steps of these trials that cut the power at
+/// random. Sets their `seed`, if given.
+pub fn ask_for_cuts<'t>(
+    trials: impl Iterator<Item = &'t mut Trial>,
+    cuts: Option<u32>,
+    seed: Option<u64>,
+) {
     let mut asked: Vec<_> = trials
-        .iter_mut()
         .flat_map(|trial| &mut trial.steps)
         .filter_map(|step| match step {
             Step::Cuts { cuts, seed } => Some((cuts, seed)),
@@ -206,7 +209,7 @@ mod tests {
     #[test]
     fn cuts_are_spread() {
         let mut trials = expand(&load_plan().unwrap()).unwrap();
-        ask_for_cuts(&mut trials, Some(301), Some(7));
+        ask_for_cuts(trials.iter_mut(), Some(301), Some(7));
         let all: Vec<_> = trials
             .iter()
             .flat_map(|trial| &trial.steps)

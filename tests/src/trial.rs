@@ -301,8 +301,13 @@ impl Run<'_> {
     /// Cuts the machine's power `cuts` times.
     fn cut(&mut self, cuts: u32, seed: u64) -> anyhow::Result<()> {
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
+        // QEMU opens the disks when it writes its device tree.
+        self.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let soak = Soak {
             machine: self.machine(&PowerOn::ending(End::Sleep, 1), self.folder)?,
+            sockets: (self.trial.board.sockets)
+                .then(|| self.sockets())
+                .transpose()?,
             qemu,
             disks: &self.disks,
             files: self

@@ -149,6 +149,9 @@ pub(crate) fn block_node(name: &str, disk: &Disk) -> Value {
         }
         HostCache::Unflushed => file["cache"] = json!({ "no-flush": true }),
     }
+    if let Some(node) = &disk.node {
+        file = node.clone();
+    }
     let below = match &disk.faults {
         None => file,
         Some(faults) => {

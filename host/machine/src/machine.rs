@@ -60,6 +60,8 @@ pub struct Disk {
     /// Properties of a QEMU blkdebug driver between file and disk, if set: `{"inject-error":
     /// [...]}` as in QEMU's QMP reference (`BlockdevOptionsBlkdebug`).
     pub faults: Option<serde_json::Map<String, serde_json::Value>>,
+    /// A node of QEMU's block layer in place of the file, if set (`BlockdevOptions`).
+    pub node: Option<serde_json::Value>,
     /// ID of the QEMU throttle group that limits the disk, if set.
     pub throttle: Option<String>,
 }
@@ -73,6 +75,7 @@ impl Disk {
             bus: Bus::Nvme,
             host_cache: HostCache::default(),
             faults: None,
+            node: None,
             throttle: None,
         }
     }
@@ -85,6 +88,7 @@ impl Disk {
             bus: Bus::Virtio,
             host_cache: HostCache::default(),
             faults: None,
+            node: None,
             throttle: None,
         }
     }

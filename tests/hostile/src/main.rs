@@ -12,6 +12,7 @@ mod aplic;
 mod attack;
 mod disk;
 mod dma;
+mod endure;
 mod image;
 mod nvme;
 mod orders;
@@ -84,6 +85,7 @@ extern "C" fn main(_hart: usize, orders: *const Orders) -> ! {
             sleep::enlarge(orders.addr() as u64 + UNUSED);
             sleep::park(read.sleep);
         }
+        22 => endure::run(&read, orders.addr() + UNUSED as usize),
         _ => {}
     }
     halt()

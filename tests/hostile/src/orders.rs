@@ -13,7 +13,8 @@ pub(crate) struct Orders {
     /// end it; 15: attack without a device; 16: park while two harts start each
     /// other; 17: park and wake without a pause; 18: ask for the machine's sleep a number of times,
     /// and say how long the longest refusal took; 19: park, and start another hart after each sleep;
-    /// 20: as 3, with much memory in use.
+    /// 20: as 3, with much memory in use; 21: as 2, likewise; 22: sleep with the machine again and again, and say each
+    /// step of the life.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,
@@ -31,8 +32,11 @@ pub(crate) struct Orders {
     pub(crate) file: u64,
     /// The wired source of a watcher's PCI function; 0 without one.
     pub(crate) wire: u64,
-    /// Time of a sleep until its timer is due, in units of 100 ns; or the number of refusals.
+    /// Time of a sleep until its timer is due, or between a line and the sleep that it names, in units
+    /// of 100 ns; or the number of refusals.
     pub(crate) sleep: u64,
+    /// The life that begins with a cold boot, a number of which no other cold boot has the same.
+    pub(crate) life: u64,
     /// Number of addresses that follow.
     pub(crate) addresses: u64,
 }

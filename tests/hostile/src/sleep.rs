@@ -13,7 +13,7 @@ use crate::watch;
 
 /// Time between two sleeps, and between two requests of the master, in units of 100 ns.
 pub(crate) const AWAKE: u64 = 200_000;
-const PERIOD: u64 = 10_000;
+pub(crate) const PERIOD: u64 = 10_000;
 
 /// Pages of a large domain: 16 MiB. Bytes of a page.
 const LARGE_PAGES: u64 = 4096;
@@ -139,7 +139,7 @@ pub(crate) fn reset_amid(other: u64) {
 }
 
 /// The SBI's error of a refused request.
-const DENIED: isize = -4;
+pub(crate) const DENIED: isize = -4;
 
 /// Waits, in units of 100 ns.
 pub(crate) fn pause(ticks: u64) {

@@ -37,11 +37,11 @@ const NOBODYS: [u64; 19] = [
 /// The orders of a domain that has no devices, and tries no addresses.
 pub(super) fn orders_alone(role: Role) -> Vec<u8> {
     let (role, sleep) = number(role);
-    let words = [role, 0, 0, 0, 0, 0, 0, 0, 0, sleep, 0];
+    let words = [role, 0, 0, 0, 0, 0, 0, 0, 0, sleep, 0, 0];
     words.into_iter().flat_map(u64::to_le_bytes).collect()
 }
 
-/// The guest's number for a role, and the time of its sleeps or the number of refusals.
+/// The guest's number for a role, and the time of its sleeps, or what the role has in its place.
 fn number(role: Role) -> (u64, u64) {
     match role {
         Role::Attack => (0, 0),
@@ -65,6 +65,7 @@ fn number(role: Role) -> (u64, u64) {
         Role::Start(ticks) => (19, ticks),
         Role::LargeMaster(ticks) => (20, ticks),
         Role::LargePark(ticks) => (21, ticks),
+        Role::Endure(ticks) => (22, ticks),
     }
 }
 
@@ -101,8 +102,9 @@ const BOUNDS: [u64; 28] = [
     0x2900_2000,
 ];
 
-/// The orders of the domain on a socket with this many `harts`.
-pub(crate) fn orders(index: usize, harts: u32, role: Role) -> Vec<u8> {
+/// The orders of the domain on a socket with this many `harts`. Its next cold boot begins this
+/// `life`.
+pub(crate) fn orders(index: usize, harts: u32, role: Role, life: u64) -> Vec<u8> {
     let other = usize::from(index == 0);
     let mut addresses = match role {
         Role::Probe => [&NOBODYS[..], &BOUNDS].concat(),
@@ -147,6 +149,7 @@ pub(crate) fn orders(index: usize, harts: u32, role: Role) -> Vec<u8> {
         FILES[index],
         wire,
         sleep,
+        life,
         addresses.len() as u64,
     ];
     let words = head.into_iter().chain(addresses);

@@ -9,7 +9,8 @@ mod tree;
 mod watch;
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 use indicatif::ProgressBar;
@@ -65,10 +66,10 @@ impl Sockets<'_> {
         let mut machine = described.board(firmware);
         self.add_bus(&mut machine, folder)?;
         for (socket, domain) in self.domains.iter().enumerate() {
-            let argument = folder.join(format!("argument{socket}"));
+            let argument = argument(folder, socket);
             let program = match domain {
                 Domain::Hostile(role) => {
-                    fs::write(&argument, hostile::orders(socket, self.harts, *role))?;
+                    fs::write(&argument, hostile::orders(socket, self.harts, *role, 0))?;
                     &self.setup.hostile
                 }
                 _ => {
@@ -80,6 +81,17 @@ impl Sockets<'_> {
             machine.load(&argument, MEMORY[socket] + ORDERS);
         }
         Ok(machine)
+    }
+
+    /// Tells hostile guests the life that their next cold boot begins.
+    pub(crate) fn tell_life(&self, folder: &Path, life: u64) -> io::Result<()> {
+        for (socket, domain) in self.domains.iter().enumerate() {
+            if let Domain::Hostile(role) = domain {
+                let orders = hostile::orders(socket, self.harts, *role, life);
+                fs::write(argument(folder, socket), orders)?;
+            }
+        }
+        Ok(())
     }
 
     /// The same machine with the first domain's Linux as its only OS.
@@ -197,6 +209,11 @@ impl Sockets<'_> {
     }
 }
 
+/// The file with the argument of the guest on a socket.
+fn argument(folder: &Path, socket: usize) -> PathBuf {
+    folder.join(format!("argument{socket}"))
+}
+
 fn has_hostile(domains: &[Domain]) -> bool {
     let mut domains = domains.iter();
     domains.any(|domain| matches!(domain, Domain::Hostile(_)))
@@ -216,7 +233,7 @@ fn make_area(file: &Path, bytes: Bytes) -> anyhow::Result<()> {
 pub(crate) fn add_loads(
     machine: &mut Machine,
     loads: &[Load],
-    hostile: &Result<std::path::PathBuf, String>,
+    hostile: &Result<PathBuf, String>,
     folder: &Path,
 ) -> anyhow::Result<()> {
     for (number, one) in loads.iter().enumerate() {

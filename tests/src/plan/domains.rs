@@ -65,6 +65,9 @@ pub enum Role {
     /// Asks for the machine's sleep until it was refused this number of times, and says how long the
     /// longest refusal took.
     Ask(u64),
+    /// Sleeps with the machine, again and again: for [`Step::Cuts`](super::Step::Cuts). Asks for that
+    /// this time after its line, in which another domain's progress bar may hold the line back.
+    Endure(u64),
 }
 
 impl Role {

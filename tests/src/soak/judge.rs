@@ -1,10 +1,17 @@
 //! Judges from the console alone whether a machine behaves correctly when its power is cut.
+//!
+//! A machine has one image, or a set: an image of each domain. All domains take each step together,
+//! so one step stands for the set.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use super::sign::{Phase, Sign, Step};
+use super::phase::{Phase, Phases};
+use super::sign::{Sign, Step};
 
 /// The allowed reasons for a cold boot. The medium has no fault, so an image is complete or absent.
 /// `#` stands for each number. The second reason is for a sealed image that was committed, but is
@@ -38,7 +45,7 @@ pub(super) enum End {
     Other(String),
 }
 
-/// The image on the medium, as the console shows it.
+/// The image or the set on the medium, as the console shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     /// No image.
@@ -56,12 +63,21 @@ pub(super) enum Violation {
     /// The machine loads an image that its area does not have.
     #[error("the machine wakes without an image")]
     WakeFromNothing,
-    /// The machine woke at another sleep than the last one.
+    /// The machine, or one of its domains, woke at another sleep than the last one.
     #[error("the machine woke at {0}, but the image was of {1:?}")]
     OtherImage(Step, Option<Step>),
     /// An image woke twice.
     #[error("the machine woke at {0} twice")]
     WokeTwice(Step),
+    /// The machine went on, and the firmware has not said how this domain started.
+    #[error("no line says how domain {0} started")]
+    NoLine(usize),
+    /// The firmware has said twice how this domain started.
+    #[error("two lines say how domain {0} started")]
+    TwoLines(usize),
+    /// A line is about a domain that the machine does not have.
+    #[error("the machine has no domain {0}")]
+    NoDomain(usize),
     /// The machine did not wake although there was an image.
     #[error("the machine booted cold ({0}), although there was an image of {1}")]
     ImageLost(String, Step),
@@ -74,11 +90,11 @@ pub(super) enum Violation {
     /// A life began without a cold boot, or is not new.
     #[error("life {0:016x} began without a cold boot, or is not new")]
     StrangeLife(u64),
-    /// The kernel asks for another sleep than the next one.
-    #[error("the kernel asks for the sleep of {0}, which is not the next one")]
+    /// An OS asks for another sleep than the next one.
+    #[error("an OS asks for the sleep of {0}, which is not the next one")]
     StrangeSleep(Step),
-    /// The firmware saves the machine without a request.
-    #[error("the machine sleeps without a request")]
+    /// The firmware saves the machine without a request, or one of its domains does not sleep.
+    #[error("the machine sleeps without the request of each OS")]
     Unasked,
     /// A sleep was refused, although the disk has no fault.
     #[error("a sleep was refused: {0}")]
@@ -94,6 +110,8 @@ pub(super) enum Violation {
 /// Follows a machine through all of its power-ons.
 #[derive(Debug)]
 pub(super) struct Judge {
+    /// Number of images.
+    images: usize,
     medium: Medium,
     lives: BTreeSet<u64>,
     woken: BTreeSet<Step>,
@@ -106,9 +124,9 @@ pub(super) struct Judge {
 pub(super) struct Tally {
     pub(super) power_ons: u32,
     pub(super) cuts: BTreeMap<Phase, u32>,
-    /// Wakes after which the kernel found its memory unchanged.
+    /// Wakes after which each OS found its memory unchanged.
     pub(super) whole: u32,
-    /// Wakes that were cut before the kernel had checked its memory.
+    /// Wakes that were cut before each OS had checked its memory.
     pub(super) unseen: u32,
     /// Sleeps after which the machine switched itself off.
     pub(super) slept: u32,
@@ -116,27 +134,79 @@ pub(super) struct Tally {
 }
 
 /// The state of one power-on, while its signs are read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PowerOn {
     waking: Option<Step>,
     cold: bool,
-    /// The life or the step that continues, after the kernel has printed it.
+    /// The life that begins, after an OS has printed it.
+    life: Option<u64>,
+    /// Number of images whose save is complete.
+    saved: usize,
+    domains: Vec<Domain>,
+}
+
+/// The state of a domain in one power-on. A machine with one OS is one domain.
+#[derive(Clone, Copy, Debug, Default)]
+struct Domain {
+    /// The firmware has said that it wakes.
+    is_told: bool,
+    /// The life or the step that continues, after its OS has printed it.
     at: Option<Step>,
     asked: Option<Step>,
 }
 
-impl Judge {
-    /// A judge for a machine with a new medium.
-    pub(super) fn new() -> Self {
+impl PowerOn {
+    fn new(images: usize) -> Self {
         Self {
-            medium: Medium::Empty,
-            lives: BTreeSet::new(),
-            woken: BTreeSet::new(),
-            tally: Tally::default(),
+            waking: None,
+            cold: false,
+            life: None,
+            saved: 0,
+            domains: vec![Domain::default(); images],
         }
     }
 
-    /// The image on the medium now.
+    fn domain(&mut self, index: usize) -> Result<&mut Domain, Violation> {
+        (self.domains.get_mut(index)).ok_or(Violation::NoDomain(index))
+    }
+
+    /// Whether each OS has said where it continues.
+    fn has_gone_on(&self) -> bool {
+        self.domains.iter().all(|domain| domain.at.is_some())
+    }
+
+    /// The step of the sleep that begins. All domains were at one step, and each asks for the next.
+    fn asked(&self) -> Result<Step, Violation> {
+        let told = |domain: &Domain| self.cold || domain.is_told;
+        if let Some(index) = self.domains.iter().position(|domain| !told(domain)) {
+            return Err(Violation::NoLine(index));
+        }
+        let mut asked = self.domains.iter().map(|domain| domain.asked);
+        let first = asked.next().flatten().ok_or(Violation::Unasked)?;
+        match asked.all(|step| step == Some(first)) {
+            true => Ok(first),
+            false => Err(Violation::Unasked),
+        }
+    }
+}
+
+impl Judge {
+    /// A judge for a machine with this many images on its medium, which is new.
+    pub(super) fn new(images: usize) -> Self {
+        let cuts = Phase::all(images).map(|phase| (phase, 0)).collect();
+        Self {
+            images,
+            medium: Medium::Empty,
+            lives: BTreeSet::new(),
+            woken: BTreeSet::new(),
+            tally: Tally {
+                cuts,
+                ..Tally::default()
+            },
+        }
+    }
+
+    /// The image or the set on the medium now.
     pub(super) fn medium(&self) -> Medium {
         self.medium
     }
@@ -144,17 +214,20 @@ impl Judge {
     /// Judges the signs and the end of one power-on.
     pub(super) fn power_on(&mut self, signs: &[Sign], end: &End) -> Result<(), Violation> {
         self.tally.power_ons += 1;
-        let mut on = PowerOn::default();
+        let mut on = PowerOn::new(self.images);
         for (index, sign) in signs.iter().enumerate() {
             let last = index + 1 == signs.len();
             self.take(&mut on, sign, last && *end == End::Cut)?;
         }
-        if on.waking.is_some() && on.at.is_none() {
-            self.tally.unseen += 1;
+        if on.waking.is_some() {
+            match on.has_gone_on() {
+                true => self.tally.whole += 1,
+                false => self.tally.unseen += 1,
+            }
         }
         match end {
             End::Other(what) => Err(Violation::Ended(what.clone())),
-            End::Off if !matches!(self.medium, Medium::Holds(_)) || on.at.is_none() => {
+            End::Off if !matches!(self.medium, Medium::Holds(_)) || !on.has_gone_on() => {
                 Err(Violation::Ended("switched off".to_owned()))
             }
             End::Off => {
@@ -162,7 +235,7 @@ impl Judge {
                 Ok(())
             }
             End::Cut => {
-                let phase = signs.last().map_or(Phase::Start, Phase::of);
+                let phase = Phases::after(self.images, signs);
                 *self.tally.cuts.entry(phase).or_default() += 1;
                 if let (Medium::Holds(step), true) = (self.medium, phase == Phase::Start) {
                     // The image may be consumed: the firmware prints nothing before it consumes
@@ -177,45 +250,66 @@ impl Judge {
     /// Judges one sign. `torn`: the power may have been cut within it.
     fn take(&mut self, on: &mut PowerOn, sign: &Sign, torn: bool) -> Result<(), Violation> {
         match sign {
-            Sign::Loading | Sign::Woke => self.take_wake(on),
-            Sign::ColdBoot(reason) => self.take_cold_boot(on, reason, torn),
-            Sign::Born(life) => {
-                if !on.cold || on.at.is_some() || !self.lives.insert(*life) {
-                    return Err(Violation::StrangeLife(*life));
+            Sign::Loading | Sign::Loaded => self.take_wake(on)?,
+            Sign::Woke(index) => {
+                self.take_wake(on)?;
+                let was_told = std::mem::replace(&mut on.domain(*index)?.is_told, true);
+                if was_told || on.cold {
+                    return Err(Violation::TwoLines(*index));
                 }
-                let (life, number) = (*life, 0);
-                on.at = Some(Step { life, number });
-                Ok(())
             }
-            Sign::Whole(step) => {
-                if on.waking != Some(*step) || on.at.is_some() {
-                    return Err(Violation::OtherImage(*step, on.waking));
+            Sign::ColdBoot(reason) => self.take_cold_boot(on, reason, torn)?,
+            Sign::Born(index, life) => self.take_birth(on, *index, *life)?,
+            Sign::Whole(index, step) => {
+                let waking = on.waking;
+                let domain = on.domain(*index)?;
+                if waking != Some(*step) {
+                    return Err(Violation::OtherImage(*step, waking));
                 }
-                self.tally.whole += 1;
-                on.at = Some(*step);
-                Ok(())
+                if domain.at.is_some() {
+                    return Err(Violation::WokeTwice(*step));
+                }
+                domain.at = Some(*step);
             }
-            Sign::Asks(step) => {
+            Sign::Asks(index, step) => {
                 let next = |at: Step| at.life == step.life && at.number + 1 == step.number;
-                if !on.at.is_some_and(next) {
+                let domain = on.domain(*index)?;
+                if !domain.at.is_some_and(next) || domain.asked.is_some() {
                     return Err(Violation::StrangeSleep(*step));
                 }
-                on.asked = Some(*step);
-                Ok(())
+                domain.asked = Some(*step);
             }
-            Sign::Saving => on.asked.map(|_| ()).ok_or(Violation::Unasked),
+            Sign::Saving => drop(on.asked()?),
             Sign::Written => {
+                let asked = on.asked()?;
                 // The progress bar is drawn repeatedly, but never after the commit.
-                self.medium = Medium::MayHold(on.asked.ok_or(Violation::Unasked)?);
-                Ok(())
+                if on.saved + 1 >= self.images {
+                    self.medium = Medium::MayHold(asked);
+                }
             }
-            Sign::Asleep => {
-                self.medium = Medium::Holds(on.asked.ok_or(Violation::Unasked)?);
-                Ok(())
-            }
-            Sign::Refused(what) => Err(Violation::Refused(what.clone())),
-            Sign::Fatal(line) => Err(Violation::Fatal(line.clone())),
+            Sign::Saved => on.saved += 1,
+            Sign::Asleep => self.medium = Medium::Holds(on.asked()?),
+            Sign::Refused(what) => return Err(Violation::Refused(what.clone())),
+            Sign::Fatal(line) => return Err(Violation::Fatal(line.clone())),
         }
+        Ok(())
+    }
+
+    /// A life begins in all domains, each of which prints it.
+    fn take_birth(&mut self, on: &mut PowerOn, index: usize, life: u64) -> Result<(), Violation> {
+        let is_new = match on.life {
+            None => self.lives.insert(life),
+            Some(begun) => begun == life,
+        };
+        let was_cold = on.cold;
+        let domain = on.domain(index)?;
+        if !was_cold || domain.at.is_some() || !is_new {
+            return Err(Violation::StrangeLife(life));
+        }
+        let number = 0;
+        domain.at = Some(Step { life, number });
+        on.life = Some(life);
+        Ok(())
     }
 
     fn take_wake(&mut self, on: &mut PowerOn) -> Result<(), Violation> {
@@ -261,144 +355,5 @@ impl Judge {
         self.medium = Medium::Empty;
         on.cold = true;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn step(number: u32) -> Step {
-        Step { life: 9, number }
-    }
-
-    fn cold_boot() -> Vec<Sign> {
-        vec![Sign::ColdBoot("no image".into()), Sign::Born(9)]
-    }
-
-    fn wake(number: u32) -> Vec<Sign> {
-        vec![Sign::Loading, Sign::Woke, Sign::Whole(step(number))]
-    }
-
-    fn sleep(number: u32) -> Vec<Sign> {
-        let asks = Sign::Asks(step(number));
-        vec![asks, Sign::Saving, Sign::Written, Sign::Asleep]
-    }
-
-    /// A machine in its first life, asleep at the first step.
-    fn asleep() -> Judge {
-        let mut judge = Judge::new();
-        let signs = [cold_boot(), sleep(1)].concat();
-        judge.power_on(&signs, &End::Off).unwrap();
-        assert_eq!(judge.medium(), Medium::Holds(step(1)));
-        judge
-    }
-
-    #[test]
-    fn a_good_life_is_good() {
-        let mut judge = asleep();
-        for number in 1..4 {
-            let signs = [wake(number), sleep(number + 1)].concat();
-            judge.power_on(&signs, &End::Off).unwrap();
-        }
-        assert_eq!((judge.tally.whole, judge.tally.slept), (3, 4));
-    }
-
-    #[test]
-    fn every_cut_leaves_what_it_may() {
-        let signs = [wake(1), sleep(2)].concat();
-        let left = [
-            Medium::MayHold(step(1)),
-            Medium::Empty,
-            Medium::Empty,
-            Medium::Empty,
-            Medium::Empty,
-            Medium::Empty,
-            Medium::MayHold(step(2)),
-            Medium::Holds(step(2)),
-        ];
-        for (seen, &medium) in left.iter().enumerate() {
-            let mut judge = asleep();
-            judge.power_on(&signs[..seen], &End::Cut).unwrap();
-            assert_eq!(judge.medium(), medium, "after {:?}", &signs[..seen]);
-            let next = judge.power_on(&wake(2)[..2], &End::Cut);
-            let may_wake = medium != Medium::Empty;
-            assert_eq!(next.is_ok(), may_wake, "after {:?}", &signs[..seen]);
-        }
-    }
-
-    #[test]
-    fn a_consumed_image_wakes_no_more() {
-        let mut judge = asleep();
-        judge.power_on(&[Sign::Loading], &End::Cut).unwrap();
-        let again = judge.power_on(&wake(1), &End::Cut);
-        assert_eq!(again, Err(Violation::WakeFromNothing));
-    }
-
-    #[test]
-    fn a_cut_before_any_sign_leaves_one_wake_at_most() {
-        let mut judge = asleep();
-        judge.power_on(&[], &End::Cut).unwrap();
-        judge.power_on(&[], &End::Cut).unwrap();
-        judge.power_on(&wake(1)[..1], &End::Cut).unwrap();
-        judge.power_on(&wake(1)[..1], &End::Cut).unwrap_err();
-    }
-
-    #[test]
-    fn an_older_or_other_image_is_seen() {
-        let mut judge = asleep();
-        let signs = [wake(1), sleep(2)].concat();
-        judge.power_on(&signs, &End::Off).unwrap();
-        let old = judge.power_on(&wake(1), &End::Cut);
-        assert_eq!(old, Err(Violation::OtherImage(step(1), Some(step(2)))));
-    }
-
-    #[test]
-    fn a_lost_image_is_seen() {
-        let lost = asleep().power_on(&cold_boot(), &End::Cut);
-        assert_eq!(lost, Err(Violation::ImageLost("no image".into(), step(1))));
-    }
-
-    #[test]
-    fn strange_cold_boots_are_seen() {
-        let damaged = [Sign::ColdBoot("slot 0: damaged".into())];
-        let seen = Judge::new().power_on(&damaged, &End::Cut);
-        assert!(matches!(seen, Err(Violation::Reason(_))));
-        let torn = [Sign::ColdBoot("no im".into())];
-        Judge::new().power_on(&torn, &End::Cut).unwrap();
-        Judge::new().power_on(&torn, &End::Off).unwrap_err();
-        let late = [Sign::Loading, Sign::ColdBoot("no image".into())];
-        let seen = asleep().power_on(&late, &End::Cut);
-        assert!(matches!(seen, Err(Violation::ColdAfterLoad(_))));
-    }
-
-    #[test]
-    fn an_end_without_sleep_is_seen() {
-        for end in [End::Off, End::Other("exit status: 1".into())] {
-            Judge::new().power_on(&cold_boot(), &end).unwrap_err();
-            asleep().power_on(&wake(1), &end).unwrap_err();
-            asleep().power_on(&[], &end).unwrap_err();
-        }
-    }
-
-    #[test]
-    fn a_life_that_comes_twice_is_seen() {
-        let mut judge = Judge::new();
-        judge.power_on(&cold_boot(), &End::Cut).unwrap();
-        let again = judge.power_on(&cold_boot(), &End::Cut);
-        assert_eq!(again, Err(Violation::StrangeLife(9)));
-    }
-
-    #[test]
-    fn refusals_and_failures_are_seen() {
-        for sign in [
-            Sign::Refused("error".into()),
-            Sign::Fatal("test kernel: FAIL".into()),
-            Sign::Saving,
-            Sign::Asks(step(2)),
-        ] {
-            let signs = [cold_boot(), vec![sign]].concat();
-            Judge::new().power_on(&signs, &End::Cut).unwrap_err();
-        }
     }
 }

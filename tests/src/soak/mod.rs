@@ -1,10 +1,11 @@
 //! Cuts the power repeatedly while a machine sleeps and wakes.
 //!
-//! The test kernel's case `endure` sleeps in an endless loop. In each power-on QEMU is killed at a
-//! random moment, or runs until the machine is asleep. A [`Judge`] follows the console over all
-//! power-ons.
+//! The test kernel's case `endure` sleeps in an endless loop, and so do domains with the hostile
+//! guest's role of this name. In each power-on QEMU is killed at a random moment, or runs until the
+//! machine is asleep. A [`Judge`] follows the console over all power-ons.
 
 mod judge;
+mod phase;
 mod sign;
 
 use std::collections::BTreeMap;
@@ -23,14 +24,18 @@ use poorwill_machine::interrupt;
 use poorwill_machine::{CpuTime, Machine, PowerOn as Switch, Qemu, RunningMachine};
 
 use crate::disks::TrialDisk;
+use crate::domains::Sockets;
 use crate::evidence::evidence;
 use judge::{End, Judge, Medium, Tally};
-use sign::{Phase, Sign};
+use phase::{Phase, Phases};
+use sign::Sign;
 
 /// A machine whose power is cut, with all that a power-on needs.
 #[derive(Debug)]
 pub(crate) struct Soak<'a> {
     pub(crate) machine: Machine,
+    /// Its domains, if it has some.
+    pub(crate) sockets: Option<Sockets<'a>>,
     pub(crate) qemu: &'a Qemu,
     pub(crate) disks: &'a [TrialDisk],
     /// Further files that the machine keeps without power.
@@ -59,16 +64,6 @@ enum Aim {
     Consume,
 }
 
-/// Each aim once, in random order, and again. So each is chosen equally often.
-const AIMS: [Aim; 6] = [
-    Aim::Phase(Phase::Start),
-    Aim::Consume,
-    Aim::Phase(Phase::Load),
-    Aim::Phase(Phase::Run),
-    Aim::Phase(Phase::Save),
-    Aim::Phase(Phase::Commit),
-];
-
 /// Assumed length of a phase that was not measured yet.
 const GUESS: Duration = Duration::from_millis(200);
 
@@ -76,6 +71,17 @@ const GUESS: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_millis(50);
 
 impl Soak<'_> {
+    /// Number of images on the medium of the sleeping machine.
+    fn images(&self) -> usize {
+        (self.sockets.as_ref()).map_or(1, |sockets| sockets.domains.len())
+    }
+
+    /// Each aim once.
+    fn aims(&self) -> Vec<Aim> {
+        let phases = Phase::all(self.images()).map(Aim::Phase);
+        phases.chain([Aim::Consume]).collect()
+    }
+
     /// Cuts the power `cuts` times. Returns a text with the counts.
     ///
     /// # Errors
@@ -85,7 +91,7 @@ impl Soak<'_> {
         let mut run = Run {
             soak: self,
             random: Rng::with_seed(seed),
-            judge: Judge::new(),
+            judge: Judge::new(self.images()),
             usual: BTreeMap::new(),
         };
         run.all(cuts).with_context(|| {
@@ -110,8 +116,9 @@ impl Run<'_> {
         self.power_on(None)?;
         let mut aims = Vec::new();
         while self.judge.tally.cuts.values().sum::<u32>() < cuts {
+            // Each aim once, in random order, and again. So each is chosen equally often.
             let aim = aims.pop().unwrap_or_else(|| {
-                aims = AIMS.to_vec();
+                aims = self.soak.aims();
                 self.random.shuffle(&mut aims);
                 aims.pop().expect("there are several")
             });
@@ -135,7 +142,7 @@ impl Run<'_> {
     /// three of four cases, and for a cold boot otherwise.
     fn wants_image(&mut self, aim: Aim) -> bool {
         match aim {
-            Aim::Phase(Phase::Load) => true,
+            Aim::Phase(Phase::Load(_)) => true,
             Aim::Phase(Phase::Start) | Aim::Consume => self.random.u8(0..4) != 0,
             Aim::Phase(_) => false,
         }
@@ -156,9 +163,12 @@ impl Run<'_> {
             .chain(&soak.files)
             .try_for_each(|file| keep_copy(file))?;
         soak.disks.iter().try_for_each(TrialDisk::switch_on)?;
+        if let Some(sockets) = &soak.sockets {
+            sockets.tell_life(soak.folder, number.into())?;
+        }
         let (sender, signs) = channel();
         let watch = Box::new(move |event: &_| {
-            if let Some(sign) = Sign::of(event) {
+            for sign in Sign::of(event) {
                 // The receiver is gone only if the trial has failed.
                 let _ = sender.send((sign, Instant::now()));
             }
@@ -199,6 +209,7 @@ impl Run<'_> {
         let began = Instant::now();
         let hung = began + self.soak.limit;
         let mut seen = Vec::new();
+        let mut phases = Phases::new(self.soak.images());
         let mut phase = (Phase::Start, began);
         let mut moment = cut.and_then(|cut| self.moment(cut, phase));
         let exit = loop {
@@ -216,7 +227,7 @@ impl Run<'_> {
             let until = moment.unwrap_or(hung).min(now + TICK);
             match signs.recv_timeout(until.saturating_duration_since(now)) {
                 Ok((sign, at)) => {
-                    let next = Phase::of(&sign);
+                    let next = phases.take(&sign);
                     if next != phase.0 {
                         self.usual.insert(phase.0, at.duration_since(phase.1));
                         phase = (next, at);
@@ -226,7 +237,10 @@ impl Run<'_> {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 // QEMU has ended or is about to end.
-                Err(RecvTimeoutError::Disconnected) => break running.wait_exit(self.soak.limit)?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.usual.insert(phase.0, phase.1.elapsed());
+                    break running.wait_exit(self.soak.limit)?;
+                }
             }
         };
         // The console is read to its end.
@@ -279,8 +293,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: u32 = self.cuts.values().sum();
         write!(f, "{} power-ons, {all} cuts (", self.power_ons)?;
-        for (index, phase) in Phase::ALL.iter().enumerate() {
-            let count = self.cuts.get(phase).copied().unwrap_or(0);
+        for (index, (phase, count)) in self.cuts.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{phase:?} {count}")?;
         }
