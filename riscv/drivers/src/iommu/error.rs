@@ -41,6 +41,9 @@ pub enum IommuError {
     /// Two ranges of a map have this address.
     #[error("DMA to {0:#x} is in two ranges of one map; name each address once")]
     Overlap(u64),
+    /// A part of a map that it does not have.
+    #[error("the map was built without address {0:#x}")]
+    Unmapped(u64),
     /// The caller gave too few pages.
     #[error("the IOMMU's tables need more pages than were reserved for them")]
     NoPages,

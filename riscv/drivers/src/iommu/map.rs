@@ -67,6 +67,20 @@ impl Mode {
         }
     }
 
+    /// The pages that map a range, the largest that its alignment allows: address and level.
+    fn leaves(self, range: PhysRange) -> impl Iterator<Item = (u64, u32)> {
+        let mut address = range.start;
+        core::iter::from_fn(move || {
+            let mut larger = (1..self.levels()).rev();
+            let level = larger.find(|level| fits(address, range.end, *level));
+            let leaf = (address, level.unwrap_or(0));
+            (address < range.end).then(|| {
+                address += bytes(leaf.1);
+                leaf
+            })
+        })
+    }
+
     /// The first address that is not mapped to itself: addresses are signed.
     fn limit(self) -> u64 {
         1 << (PAGE_BITS + LEVEL_BITS * self.levels() - 1)
@@ -85,20 +99,20 @@ impl IdentityMap {
     pub(super) fn build(
         memory: &impl TableMemory,
         pages: &mut TablePages,
-        ranges: &[DmaRange],
+        ranges: impl Iterator<Item = DmaRange> + Clone,
         (capabilities, space): (&Capabilities, u32),
     ) -> Result<Self, IommuError> {
         if space > MAX_SPACE {
             return Err(IommuError::TooManyMaps);
         }
-        let mode = mode_for(ranges, capabilities)?;
+        let mode = mode_for(ranges.clone(), capabilities)?;
         let map = IdentityMap {
             root: pages.take(memory)?,
             mode,
             space,
         };
         for DmaRange { range, is_writable } in ranges {
-            map.add(memory, pages, *range, *is_writable)?;
+            map.add(memory, pages, range, is_writable)?;
         }
         Ok(map)
     }
@@ -122,21 +136,35 @@ impl IdentityMap {
         is_writable: bool,
     ) -> Result<(), IommuError> {
         let write = if is_writable { entry::WRITE } else { 0 };
-        let rights = entry::VALID | entry::READ | write | entry::USER | entry::USED;
-        let mut address = range.start;
-        while address < range.end {
-            let mut level = self.mode.levels() - 1;
-            while level > 0 && !fits(address, range.end, level) {
-                level -= 1;
-            }
+        let rights = entry::READ | write | entry::USER | entry::USED;
+        self.mode.leaves(range).try_for_each(|(address, level)| {
             let place = self.place(memory, pages, address, level)?;
             if memory.read(place) != 0 {
                 return Err(IommuError::Overlap(address));
             }
-            memory.write(place, number_of(address) | rights);
-            address += bytes(level);
-        }
-        Ok(())
+            memory.write(place, number_of(address) | rights | entry::VALID);
+            Ok(())
+        })
+    }
+
+    /// Opens or shuts a range that the map was built with. Its tables stay, and its rights.
+    pub(super) fn switch(
+        &self,
+        memory: &impl TableMemory,
+        range: PhysRange,
+        is_open: bool,
+    ) -> Result<(), IommuError> {
+        let mut none = TablePages::new(PhysRange::new(0, 0));
+        self.mode.leaves(range).try_for_each(|(address, level)| {
+            let place = self.place(memory, &mut none, address, level)?;
+            let found = memory.read(place);
+            if found & entry::READ == 0 {
+                return Err(IommuError::Unmapped(address));
+            }
+            let valid = if is_open { entry::VALID } else { 0 };
+            memory.write(place, found & !entry::VALID | valid);
+            Ok(())
+        })
     }
 
     /// The address of the entry for `address` in the table of `level`. Adds missing tables.
@@ -183,29 +211,31 @@ fn bytes(level: u32) -> u64 {
 
 /// Whether a page of `level` lies at `address` and ends by `end`.
 fn fits(address: u64, end: u64, level: u32) -> bool {
-    address.is_multiple_of(bytes(level)) && end - address >= bytes(level)
+    address.is_multiple_of(bytes(level)) && end.saturating_sub(address) >= bytes(level)
 }
 
 /// The mode that reaches all ranges; checks them.
-fn mode_for(ranges: &[DmaRange], capabilities: &Capabilities) -> Result<Mode, IommuError> {
+fn mode_for(
+    ranges: impl Iterator<Item = DmaRange> + Clone,
+    capabilities: &Capabilities,
+) -> Result<Mode, IommuError> {
     let widest = if capabilities.has_sv48 {
         Mode::Sv48
     } else {
         Mode::Sv39
     };
     let limit = widest.limit().min(1 << capabilities.address_bits);
-    for DmaRange { range, .. } in ranges {
+    for DmaRange { range, .. } in ranges.clone() {
         let is_whole =
             range.start.is_multiple_of(PAGE_BYTES) && range.end.is_multiple_of(PAGE_BYTES);
         if !is_whole {
-            return Err(IommuError::Misaligned(*range));
+            return Err(IommuError::Misaligned(range));
         }
         if range.end > limit {
-            let range = *range;
             return Err(IommuError::OutOfReach { range, limit });
         }
     }
-    let end = ranges.iter().map(|range| range.range.end).max();
+    let end = ranges.map(|range| range.range.end).max();
     Ok(if end.unwrap_or(0) <= Mode::Sv39.limit() {
         Mode::Sv39
     } else {

@@ -1,4 +1,4 @@
-use poorwill_memory::PAGE_BYTES;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::commands::{Command, CommandQueue};
 use super::context::{TRANSLATION_CONTROL, space_of};
@@ -103,11 +103,31 @@ where
     pub fn map(
         &mut self,
         pages: &mut TablePages,
-        ranges: &[DmaRange],
+        ranges: impl Iterator<Item = DmaRange> + Clone,
     ) -> Result<IdentityMap, IommuError> {
         let space = self.next_space;
         self.next_space += 1;
         IdentityMap::build(&self.memory, pages, ranges, (&self.capabilities, space))
+    }
+
+    /// Opens or shuts a range that the map was built with. When this returns after a shut, all earlier
+    /// accesses there are complete, and no later one reaches it.
+    ///
+    /// # Errors
+    ///
+    /// [`IommuError::Unmapped`], [`IommuError::NoPages`], [`IommuError::Overlap`]: the map was built
+    /// without the range.
+    /// [`IommuError::Stalled`], [`IommuError::Stopped`]: the range may still be open.
+    pub fn switch(
+        &mut self,
+        map: &IdentityMap,
+        range: PhysRange,
+        is_open: bool,
+    ) -> Result<(), IommuError> {
+        map.switch(&self.memory, range, is_open)?;
+        let translations = Command::invalidate_translations(Some(map.space()));
+        let commands = core::iter::once(translations);
+        self.commands.run(&self.registers, &self.memory, commands)
     }
 
     /// Gives a device a context. Between an old and a new one the device is closed.

@@ -1,6 +1,7 @@
 //! DMA on a machine with domains. Machine mode places the domains' PCI functions, and gives each one
 //! a context of the IOMMU. The context maps its domain's memory and interrupt files to themselves.
-//! Machine mode's own functions reach all memory. All others are off, and have no context.
+//! Machine mode's own functions reach its work memory, and the memory of domains at rest. All others
+//! are off, and have no context.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -8,13 +9,12 @@ use arrayvec::ArrayVec;
 use poorwill_arch::pci::config_space;
 use poorwill_arch::{IommuMemory, Mmio};
 use poorwill_devicetree::{
-    DomainNode, FunctionRange, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, MAX_HARTS, MAX_IOMMUS, Machine,
-    Partition,
+    DomainNode, FunctionRange, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, MAX_IOMMUS, Machine, Partition,
 };
 use poorwill_drivers::iommu::{
-    Context, DeviceId, DmaRange, Fault, IommuError, TablePages, TranslatingIommu,
+    Context, DeviceId, DmaRange, Fault, IdentityMap, IommuError, TablePages, TranslatingIommu,
 };
-use poorwill_memory::{MAX_RANGES, PAGE_BYTES, PhysRange};
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_pci::intx::Pin;
 use poorwill_pci::placement::{PlacedFunction, PlacedRange, PlacementError, Plan};
 use poorwill_pci::virtio::bypasses_iommu;
@@ -63,6 +63,8 @@ type Iommu = TranslatingIommu<Mmio, IommuMemory>;
 /// has all contexts, so it does not matter which one sees a function.
 struct Fences {
     iommus: ArrayVec<Iommu, MAX_IOMMUS>,
+    /// Each IOMMU's map of machine mode's own functions; none without such functions.
+    own: ArrayVec<IdentityMap, MAX_IOMMUS>,
     owned: ArrayVec<Owned, { MAX_DOMAINS * MAX_DOMAIN_FUNCTIONS }>,
 }
 
@@ -102,22 +104,27 @@ const RECORDS: usize = 16;
 /// Bytes for the IOMMUs' tables and queues.
 pub(crate) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
     let with_functions = || (partition.domains.iter()).filter(|node| !node.functions.is_empty());
-    let maps = with_functions().count() as u64;
     let own = partition.functions.len() as u64;
-    if maps + own == 0 {
+    // One of machine mode's own functions, with its work memory and that of all domains.
+    let has_own = u64::from(own > 0);
+    let maps = with_functions().count() as u64 + has_own;
+    if maps == 0 {
         return 0;
     }
     let devices = with_functions().map(|node| node.functions.len() as u64);
     // A hole splits a range of memory.
     let holes = machine.reserved.len() + 2;
-    let ranges =
-        with_functions().map(|node| (2 * node.regions.len() + holes + node.harts.len()) as u64);
-    let pages = Iommu::max_pages(own + devices.sum::<u64>(), maps, ranges.sum());
+    let memory = |node: &DomainNode| (2 * node.regions.len() + holes) as u64;
+    let ranges = with_functions().map(|node| memory(node) + node.harts.len() as u64);
+    let of_all = partition.domains.iter().map(memory).sum::<u64>() + 1;
+    let ranges = ranges.sum::<u64>() + has_own * of_all;
+    let pages = Iommu::max_pages(own + devices.sum::<u64>(), maps, ranges);
     pages * machine.iommus.len() as u64 * PAGE_BYTES
 }
 
 /// Turns off all PCI functions but those of the partition, places these, and gives them contexts.
-/// The domains are those of the partition, in its order; `tables` has [`table_bytes`].
+/// The domains are those of the partition, in its order; `tables` has [`table_bytes`]. `work` is the
+/// memory of sleeps and wakes, in which machine mode's own functions have their queues.
 ///
 /// # Errors
 ///
@@ -130,6 +137,7 @@ pub(crate) unsafe fn start(
     partition: &'static Partition,
     machine: &Machine,
     tables: PhysRange,
+    work: PhysRange,
 ) -> Result<(), DmaError> {
     let nodes = &partition.domains;
     let of_domains = || nodes.iter().flat_map(|node| &node.functions);
@@ -137,6 +145,7 @@ pub(crate) unsafe fn start(
     let mut pages = TablePages::new(tables);
     let mut fences = Fences {
         iommus: ArrayVec::new(),
+        own: ArrayVec::new(),
         owned: ArrayVec::new(),
     };
     if let Some(highest) = functions().map(highest_id).max() {
@@ -161,11 +170,7 @@ pub(crate) unsafe fn start(
         let own = partition.functions.iter();
         own.for_each(|one| disable_intx(&config, one.function));
     }
-    for iommu in &mut fences.iommus {
-        for one in &partition.functions {
-            iommu.set(&mut pages, one.function.into(), &Context::PassThrough)?;
-        }
-    }
+    fences.open_own(partition, work, &mut pages)?;
     for (node, domain) in nodes.iter().zip(all()) {
         fences.open(node, domain, machine, &mut pages)?;
     }
@@ -190,6 +195,38 @@ pub(crate) fn own() -> impl Iterator<Item = (Function, impl Iterator<Item = Plac
             ranges.filter(move |range| range.function == function),
         )
     })
+}
+
+/// Runs `job` while machine mode's own functions reach the memory of each domain at rest. A domain
+/// that goes on meanwhile is taken out before by [`exclude`]. What an IOMMU does not open stays shut:
+/// the disk fails there.
+pub(crate) fn admit<R>(job: impl FnOnce() -> R) -> R {
+    let at_rest = || all().filter(|domain| domain.state.is_at_rest());
+    if let Some(fences) = FENCES.get() {
+        for domain in at_rest() {
+            if let Err(error) = fences.lock().switch(domain, true) {
+                say!("domain {}: machine mode's disk: {error}", domain.name);
+            }
+        }
+    }
+    let result = job();
+    at_rest().for_each(exclude);
+    result
+}
+
+/// Takes a domain's memory from machine mode's own functions, before the domain runs. If an IOMMU
+/// does not answer, they lose all memory.
+pub(crate) fn exclude(domain: &LiveDomain) {
+    let excluded = FENCES
+        .get()
+        .map(|fences| fences.lock().switch(domain, false));
+    let Some(Err(error)) = excluded else { return };
+    say!("domain {}: machine mode's disk: {error}", domain.name);
+    for host in &platform().pci {
+        // SAFETY: the device tree describes the bridge; only machine mode uses these functions.
+        let config = unsafe { config_space(host) };
+        own().for_each(|(function, _)| cut_own(&config, function));
+    }
 }
 
 /// Takes the access to memory from one of machine mode's own functions, which does not stop. An
@@ -258,7 +295,49 @@ fn look(config: &impl ConfigSpace, function: Function) -> Result<(), DmaError> {
     }
 }
 
+fn writable(range: PhysRange) -> DmaRange {
+    DmaRange {
+        range,
+        is_writable: true,
+    }
+}
+
 impl Fences {
+    /// Gives machine mode's own functions a context with the work memory, and no domain's yet.
+    fn open_own(
+        &mut self,
+        partition: &Partition,
+        work: PhysRange,
+        pages: &mut TablePages,
+    ) -> Result<(), DmaError> {
+        if partition.functions.is_empty() {
+            return Ok(());
+        }
+        let memory = all().flat_map(|domain| domain.memory.ranges()).copied();
+        let ranges = core::iter::once(work).chain(memory.clone()).map(writable);
+        for iommu in &mut self.iommus {
+            let map = iommu.map(pages, ranges.clone())?;
+            for range in memory.clone() {
+                iommu.switch(&map, range, false)?;
+            }
+            for one in &partition.functions {
+                iommu.set(pages, one.function.into(), &Context::Mapped(map))?;
+            }
+            self.own.push(map);
+        }
+        Ok(())
+    }
+
+    /// Lets machine mode's own functions reach a domain's memory, or not.
+    fn switch(&mut self, domain: &LiveDomain, is_open: bool) -> Result<(), IommuError> {
+        let ranges = domain.memory.ranges();
+        (self.iommus.iter_mut().zip(&self.own)).try_for_each(|(iommu, map)| {
+            ranges
+                .iter()
+                .try_for_each(|range| iommu.switch(map, *range, is_open))
+        })
+    }
+
     /// Gives the domain's functions a context.
     fn open(
         &mut self,
@@ -276,15 +355,9 @@ impl Fences {
             .filter(|hart| domain.harts.contains(hart.id));
         let files = harts.filter_map(|hart| hart.os_imsic);
         let files = files.map(|file| PhysRange::new(file.address, PAGE_BYTES << file.guest_bits));
-        let reachable = domain.memory.ranges().iter().copied().chain(files);
-        let ranges: ArrayVec<DmaRange, { MAX_RANGES + MAX_HARTS }> = reachable
-            .map(|range| DmaRange {
-                range,
-                is_writable: true,
-            })
-            .collect();
+        let ranges = domain.memory.ranges().iter().copied().chain(files);
         for iommu in &mut self.iommus {
-            let map = Context::Mapped(iommu.map(pages, &ranges)?);
+            let map = Context::Mapped(iommu.map(pages, ranges.clone().map(writable))?);
             for one in &node.functions {
                 iommu.set(pages, one.function.into(), &map)?;
             }
@@ -320,7 +393,7 @@ impl Owned {
 pub(crate) fn close(domain: &LiveDomain) {
     let Some(fences) = FENCES.get() else { return };
     let mut fences = fences.lock();
-    let Fences { iommus, owned } = &mut *fences;
+    let Fences { iommus, owned, .. } = &mut *fences;
     for one in owned.iter().filter(|one| one.domain == domain.index) {
         for iommu in &mut *iommus {
             if let Err(error) = iommu.close(one.function.function.into()) {

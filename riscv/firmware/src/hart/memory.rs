@@ -5,7 +5,7 @@ use poorwill_arch::interruptible;
 use poorwill_devicetree::MAX_DOMAINS;
 use poorwill_image::{NotOpened, SealedMemory, SealingKey, Workspace, open_in_place};
 use poorwill_medium::nvme::QueueMemory;
-use poorwill_memory::{OsMemory, Page};
+use poorwill_memory::{OsMemory, Page, PhysRange};
 use poorwill_sleep::Work;
 use spin::{Mutex, MutexGuard, Once};
 
@@ -30,6 +30,7 @@ pub(crate) fn all_memory(_: &NoneStarted) -> OsMemory {
 
 /// The memory of a sleep or a wake; there is only one at a time.
 struct Lent {
+    range: PhysRange,
     work: Mutex<Work<'static>>,
     /// The queues of the running controller.
     queues: Mutex<&'static mut QueueMemory>,
@@ -51,6 +52,11 @@ fn lent() -> &'static Lent {
     LENT.get().expect("the start sets the work memory")
 }
 
+/// Addresses of the work memory, which a disk reads and writes.
+pub(crate) fn range() -> PhysRange {
+    lent().range
+}
+
 /// The work memory of a sleep, a wake or a decryption in place.
 pub(crate) fn work() -> MutexGuard<'static, Work<'static>> {
     lent().work.lock()
@@ -68,10 +74,12 @@ pub(crate) const fn pages_needed(os_pages: u64) -> u64 {
 
 /// Sets the work memory, once: at least [`pages_needed`] pages with any contents.
 pub(crate) fn take_memory(pages: &'static mut [Page]) {
+    let range = PhysRange::new(pages.as_ptr().addr() as u64, size_of_val(pages) as u64);
     let (queues, rest) =
         QueueMemory::take(pages).expect("the work memory has pages for a controller's queues");
     let work = Work::take(rest).expect("the work memory has two more pages");
     LENT.call_once(|| Lent {
+        range,
         work: Mutex::new(work),
         queues: Mutex::new(queues),
         memories: Mutex::new(Memories::new_const()),

@@ -188,7 +188,10 @@ pub(super) fn on_device<R>(
     let result = silence().and_then(|()| {
         let queues = &mut *queues();
         let mut device = start(place, &mut handle, &config, queues)?;
-        let result = job(&mut device);
+        let result = match is_placed {
+            true => dma::admit(|| job(&mut device)),
+            false => job(&mut device),
+        };
         device.stop(stop(&result));
         result
     });

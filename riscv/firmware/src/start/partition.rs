@@ -26,6 +26,7 @@ use super::memory::Memory;
 use super::previous::{Described, Lone, Previous};
 use crate::domain::dma::{self, DmaError};
 use crate::domain::{self, AddedDomain, pmp};
+use crate::hart;
 use crate::platform::console::say;
 use crate::platform::firmware_range;
 
@@ -306,7 +307,7 @@ pub(super) unsafe fn fence_dma(
     let tables = dma::table_bytes(partition, machine);
     let tables = PhysRange::new(data.end - tables, tables);
     // SAFETY: passed on to the caller; nothing else uses the end of the second range.
-    let fenced = unsafe { dma::start(partition, machine, tables) };
+    let fenced = unsafe { dma::start(partition, machine, tables, hart::memory::range()) };
     fenced.map_err(|error| Refused::because(error.into()))
 }
 

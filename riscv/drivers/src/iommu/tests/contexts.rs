@@ -10,7 +10,7 @@ fn a_device_reaches_its_map_alone() {
         let model = Model::new(is_wide);
         let (mut iommu, mut pages) = started(&model, 20);
         let ranges = [writable(RAM, 0x20_0000), writable(0x2800_0000, PAGE)];
-        let map = iommu.map(&mut pages, &ranges).unwrap();
+        let map = iommu.map(&mut pages, ranges.iter().copied()).unwrap();
         iommu
             .set(&mut pages, DeviceId(8), &Context::Mapped(map))
             .unwrap();
@@ -45,7 +45,9 @@ fn a_passed_device_reaches_everything_and_the_others_nothing() {
 fn a_closed_device_reaches_nothing_even_if_it_was_warm() {
     let model = Model::new(true);
     let (mut iommu, mut pages) = started(&model, 10);
-    let map = iommu.map(&mut pages, &[writable(RAM, 0x20_0000)]).unwrap();
+    let map = iommu
+        .map(&mut pages, [writable(RAM, 0x20_0000)].into_iter())
+        .unwrap();
     for device in [8, 16] {
         iommu
             .set(&mut pages, DeviceId(device), &Context::Mapped(map))
@@ -65,9 +67,11 @@ fn a_closed_device_reaches_nothing_even_if_it_was_warm() {
 fn a_new_map_replaces_the_old_one() {
     let model = Model::new(true);
     let (mut iommu, mut pages) = started(&model, 20);
-    let old = iommu.map(&mut pages, &[writable(RAM, PAGE)]).unwrap();
+    let old = iommu
+        .map(&mut pages, [writable(RAM, PAGE)].into_iter())
+        .unwrap();
     let new = iommu
-        .map(&mut pages, &[writable(RAM + PAGE, PAGE)])
+        .map(&mut pages, [writable(RAM + PAGE, PAGE)].into_iter())
         .unwrap();
     let device = DeviceId(8);
     iommu
@@ -87,7 +91,9 @@ fn a_new_map_replaces_the_old_one() {
 fn a_higher_bus_adds_levels_through_off() {
     let model = Model::new(true);
     let (mut iommu, mut pages) = started(&model, 20);
-    let map = iommu.map(&mut pages, &[writable(RAM, PAGE)]).unwrap();
+    let map = iommu
+        .map(&mut pages, [writable(RAM, PAGE)].into_iter())
+        .unwrap();
     iommu
         .set(&mut pages, DeviceId(8), &Context::Mapped(map))
         .unwrap();
@@ -182,9 +188,11 @@ fn no_step_of_a_change_opens_more() {
         let mut model = Model::new(is_wide);
         model.is_late = is_late;
         let (mut iommu, mut pages) = started(&model, 40);
-        let old = iommu.map(&mut pages, &[writable(RAM, PAGE)]).unwrap();
+        let old = iommu
+            .map(&mut pages, [writable(RAM, PAGE)].into_iter())
+            .unwrap();
         let new = iommu
-            .map(&mut pages, &[read_only(RAM + PAGE, PAGE)])
+            .map(&mut pages, [read_only(RAM + PAGE, PAGE)].into_iter())
             .unwrap();
         let device = DeviceId(8);
         iommu
@@ -208,7 +216,9 @@ fn no_step_of_a_change_opens_more() {
         iommu
             .set(&mut pages, device, &Context::Mapped(new))
             .unwrap();
-        let next = iommu.map(&mut pages, &[writable(RAM, PAGE)]).unwrap();
+        let next = iommu
+            .map(&mut pages, [writable(RAM, PAGE)].into_iter())
+            .unwrap();
         iommu
             .set(&mut pages, DeviceId(0x100), &Context::Mapped(next))
             .unwrap();

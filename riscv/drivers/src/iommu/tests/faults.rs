@@ -6,7 +6,9 @@ const RAM: u64 = 0x8000_0000;
 fn a_fault_names_device_cause_access_and_address() {
     let model = Model::new(true);
     let (mut iommu, mut pages) = started(&model, 10);
-    let map = iommu.map(&mut pages, &[read_only(RAM, PAGE)]).unwrap();
+    let map = iommu
+        .map(&mut pages, [read_only(RAM, PAGE)].into_iter())
+        .unwrap();
     iommu
         .set(&mut pages, DeviceId(8), &Context::Mapped(map))
         .unwrap();

@@ -8,7 +8,7 @@ fn refused(change: fn(&mut Model), ranges: &[DmaRange]) -> IommuError {
     let mut model = Model::new(true);
     change(&mut model);
     let (mut iommu, mut pages) = started(&model, 20);
-    iommu.map(&mut pages, ranges).unwrap_err()
+    iommu.map(&mut pages, ranges.iter().copied()).unwrap_err()
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn addresses_above_sv39_are_mapped_by_sv48() {
     let model = Model::new(true);
     let (mut iommu, mut pages) = started(&model, 20);
     let ranges = [writable(0x8000_0000, PAGE), writable(300 * GIB, GIB)];
-    let map = iommu.map(&mut pages, &ranges).unwrap();
+    let map = iommu.map(&mut pages, ranges.iter().copied()).unwrap();
     iommu
         .set(&mut pages, DeviceId(1), &Context::Mapped(map))
         .unwrap();
@@ -86,8 +86,29 @@ fn the_bound_of_pages_is_reached_and_is_enough() {
     for (count, is_enough) in [(most, true), (most - 2, false)] {
         let model = Model::new(true);
         let (mut iommu, mut pages) = started(&model, count);
-        let outcome = iommu.map(&mut pages, &ranges);
+        let outcome = iommu.map(&mut pages, ranges.iter().copied());
         assert_eq!(outcome.is_ok(), is_enough, "{outcome:?} with {count}");
+    }
+}
+
+#[test]
+fn only_what_a_map_has_is_opened_and_shut() {
+    let model = Model::new(true);
+    let (mut iommu, mut pages) = started(&model, 20);
+    let ranges = [writable(GIB, 2 * PAGE), writable(2 * GIB, GIB)];
+    let map = iommu.map(&mut pages, ranges.into_iter()).unwrap();
+    for (range, error) in [
+        (
+            PhysRange::new(GIB + 2 * PAGE, PAGE),
+            IommuError::Unmapped(GIB + 2 * PAGE),
+        ),
+        (PhysRange::new(4 * GIB, PAGE), IommuError::NoPages),
+        // A part of a large page.
+        (PhysRange::new(2 * GIB, PAGE), IommuError::Overlap(2 * GIB)),
+    ] {
+        for is_open in [false, true] {
+            assert_eq!(iommu.switch(&map, range, is_open), Err(error));
+        }
     }
 }
 
@@ -95,7 +116,9 @@ fn the_bound_of_pages_is_reached_and_is_enough() {
 fn a_range_of_nothing_maps_nothing() {
     let model = Model::new(true);
     let (mut iommu, mut pages) = started(&model, 2);
-    let map = iommu.map(&mut pages, &[writable(GIB, 0)]).unwrap();
+    let map = iommu
+        .map(&mut pages, [writable(GIB, 0)].into_iter())
+        .unwrap();
     iommu
         .set(&mut pages, DeviceId(1), &Context::Mapped(map))
         .unwrap();

@@ -61,6 +61,7 @@ proptest! {
         mut maps in vec((device(), ranges()), 1..4),
         others in vec(end(), 20),
         stranger in device(),
+        is_shut in vec(any::<bool>(), 8),
     ) {
         maps.sort_unstable_by_key(|(device, _)| *device);
         maps.dedup_by_key(|(device, _)| *device);
@@ -70,9 +71,11 @@ proptest! {
         let count = maps.len() as u64;
         let mut pages = table_pages(Driver::max_pages(count, count, all_ranges));
         let mut iommu = Driver::start(&model, &model, &mut pages, DeviceId(0)).unwrap();
+        let mut built = Vec::new();
         for (device, ranges) in &maps {
-            let map = iommu.map(&mut pages, ranges).unwrap();
+            let map = iommu.map(&mut pages, ranges.iter().copied()).unwrap();
             iommu.set(&mut pages, DeviceId(*device), &Context::Mapped(map)).unwrap();
+            built.push(map);
         }
         let check = |closed: &[u32]| {
             for (device, ranges) in &maps {
@@ -95,6 +98,24 @@ proptest! {
             }
             Ok(())
         };
+        check(&[])?;
+        for (map, (device, ranges)) in built.iter().zip(&maps) {
+            let (shut, open): (Vec<_>, Vec<_>) =
+                ranges.iter().copied().zip(is_shut.iter().cycle()).partition(|(_, shut)| **shut);
+            for (range, _) in &shut {
+                iommu.switch(map, range.range, false).unwrap();
+            }
+            let open: Vec<_> = open.into_iter().map(|(range, _)| range).collect();
+            for address in addresses(ranges, &others) {
+                for write in [false, true] {
+                    let request = (*device, address, write);
+                    prop_assert_eq!(model.access(request).is_ok(), is_allowed(&open, request));
+                }
+            }
+            for (range, _) in &shut {
+                iommu.switch(map, range.range, true).unwrap();
+            }
+        }
         check(&[])?;
         let mut closed = Vec::new();
         for (device, _) in &maps {
