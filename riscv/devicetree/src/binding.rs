@@ -4,6 +4,7 @@ use dtoolkit::fdt::FdtNode;
 
 use crate::flash::FLASH;
 use crate::power_fail::POWER_FAIL;
+use crate::switch::{Action, Means};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
@@ -15,8 +16,7 @@ pub(crate) enum Binding {
     Imsics,
     Aplic,
     PciHost,
-    PowerOff,
-    Reset,
+    Switch(Action, Means),
     Rtc,
     Flash,
     FwCfg,
@@ -37,8 +37,10 @@ impl Binding {
             "riscv,imsics" => Some(Binding::Imsics),
             "riscv,aplic" => Some(Binding::Aplic),
             "pci-host-ecam-generic" => Some(Binding::PciHost),
-            "syscon-poweroff" => Some(Binding::PowerOff),
-            "syscon-reboot" => Some(Binding::Reset),
+            "syscon-poweroff" => Some(Binding::Switch(Action::PowerOff, Means::Syscon)),
+            "syscon-reboot" => Some(Binding::Switch(Action::Reset, Means::Syscon)),
+            "gpio-poweroff" => Some(Binding::Switch(Action::PowerOff, Means::Gpio)),
+            "gpio-restart" => Some(Binding::Switch(Action::Reset, Means::Gpio)),
             "google,goldfish-rtc" => Some(Binding::Rtc),
             FLASH => Some(Binding::Flash),
             "riscv,iommu" => Some(Binding::Iommu),

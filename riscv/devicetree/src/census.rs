@@ -113,8 +113,7 @@ impl Census {
                 | Binding::AclintMtimer
                 | Binding::AclintMswi
                 | Binding::Imsics
-                | Binding::PowerOff
-                | Binding::Reset
+                | Binding::Switch(..)
                 | Binding::PowerFail,
             ) => true,
             Some(Binding::PciHost) => known.pci.iter().any(|host| is_base(host.ecam.start)),

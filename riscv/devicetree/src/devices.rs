@@ -33,32 +33,6 @@ impl Uart {
     }
 }
 
-/// A register write that resets the machine or switches it off
-/// (`syscon-poweroff`, `syscon-reboot`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Syscon {
-    /// Address of the 32-bit register.
-    pub address: u64,
-    /// Value to write.
-    pub value: u32,
-    /// Bits of the register to change; the others keep their values.
-    pub mask: u32,
-}
-
-impl Syscon {
-    pub(crate) fn read(root: FdtNode<'_>, node: FdtNode<'_>) -> Option<Self> {
-        let base = find_by_phandle(root, cell(node, "regmap")?, 0).and_then(|map| reg(map, 0))?;
-        let offset = cell(node, "offset").or_else(|| cell(node, "reg"))?;
-        // A node without `value` has the value in `mask` (binding `syscon-poweroff`).
-        let mask = cell(node, "mask");
-        Some(Syscon {
-            address: base.start.checked_add(u64::from(offset))?,
-            value: cell(node, "value").or(mask)?,
-            mask: mask.unwrap_or(u32::MAX),
-        })
-    }
-}
-
 pub(crate) fn find_by_phandle<'a>(
     node: FdtNode<'a>,
     wanted: u32,

@@ -11,7 +11,7 @@ use crate::caches::{self, DataCaches};
 use crate::census::{Census, Known, MAX_UARTS};
 use crate::chosen::{MAX_SEED, read_seed, stdout_name};
 use crate::cold_boot::ColdBootHarts;
-use crate::devices::{PciHost, Syscon, Uart};
+use crate::devices::{PciHost, Uart};
 use crate::disabled;
 use crate::flash::Flash;
 use crate::hart::{Hart, MAX_HARTS, find_hart};
@@ -30,6 +30,7 @@ use crate::power_fail::{PowerFail, PowerFailError, PowerFailNode};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
 use crate::spare_source::{self, SpareSource};
+use crate::switch::Switches;
 use crate::visited::Place;
 
 /// Maximum number of PCI host bridges.
@@ -117,10 +118,8 @@ pub struct Machine {
     pub memory_controller: MemoryController,
     /// PCI host bridges with ECAM.
     pub pci: ArrayVec<PciHost, MAX_PCI_HOSTS>,
-    /// Register write that switches the power off.
-    pub power_off: Option<Syscon>,
-    /// Register write that resets the machine.
-    pub reset: Option<Syscon>,
+    /// What resets the machine, and switches its power off.
+    pub switches: Switches,
     /// Address of the goldfish real-time clock.
     pub rtc: Option<u64>,
     /// The first CFI flash.
@@ -165,7 +164,7 @@ impl Machine {
     }
 
     /// Reads all readable parts into an empty `self`: a machine takes many KiB and is not moved.
-    /// After an error the console and reset control may still be known, to print the error and to
+    /// After an error the console and the switches may still be known, to print the error and to
     /// stop the machine.
     ///
     /// # Errors
@@ -367,10 +366,9 @@ impl Machine {
                     bound::push(&mut self.pci, "PCI host bridges", host)?;
                 }
             }
-            Some(Binding::PowerOff) => {
-                self.power_off = Syscon::read(root, node).or(self.power_off);
+            Some(Binding::Switch(action, means)) => {
+                self.switches.take(action, means, root, node);
             }
-            Some(Binding::Reset) => self.reset = Syscon::read(root, node).or(self.reset),
             Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
             Some(Binding::PowerFail) => {
                 self.power_fail_node = Some(PowerFailNode::read(node));

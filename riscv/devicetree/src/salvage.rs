@@ -5,7 +5,7 @@ use crate::raw::{END, END_NODE, field, set_word};
 use crate::tokens::{Blocks, Reader};
 
 /// Ends a damaged structure block just before its first unreadable token, by closing all open
-/// nodes. The console and reset control may precede the damage, so the error can be printed. The
+/// nodes. The console and the switches may precede the damage, so the error can be printed. The
 /// tree must not be used for anything else. Returns whether a tree can now be read.
 pub(crate) fn salvage(blob: &mut [u8]) -> bool {
     shorten(blob).is_some() && open(blob).is_some()

@@ -80,12 +80,7 @@ fn is_harmless(node: FdtNode<'_>, binding: Option<Binding>, is_enabled: bool) ->
         }
         // Machine mode closes the first ones. Others of the kind are not known.
         Some(
-            Binding::PowerOff
-            | Binding::Reset
-            | Binding::Rtc
-            | Binding::Flash
-            | Binding::FwCfg
-            | Binding::Iommu,
+            Binding::Switch(..) | Binding::Rtc | Binding::Flash | Binding::FwCfg | Binding::Iommu,
         ) => false,
         None => is_any(node, &HARMLESS),
     }

@@ -8,7 +8,7 @@ use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
     Cache, ColdBootError, ColdBootHarts, DataCaches, DescriptionError, FixupError, Fixups,
     GenerationId, Limits, Machine, Plic, PowerFail, PowerFailError, PowerFailInput, SLACK,
-    SpareSource, TwoImsics, VaultPlace, fixup, open, unknown_devices,
+    SpareSource, Switch, Syscon, TwoImsics, VaultPlace, fixup, open, unknown_devices,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -78,9 +78,15 @@ fn what_all_virt_machines_share() {
         assert_eq!(machine.memory[..], [PhysRange::new(0x8000_0000, 1 << 30)]);
         assert_eq!(machine.timebase_hz, 10_000_000);
         assert_eq!(machine.console.map(|uart| uart.base), Some(0x1000_0000));
-        let switches = [machine.power_off, machine.reset].map(Option::unwrap);
-        assert_eq!(switches.map(|switch| switch.address), [0x10_0000; 2]);
-        assert_eq!(switches.map(|switch| switch.value), [0x5555, 0x7777]);
+        let switches = [machine.switches.power_off, machine.switches.reset];
+        let syscon = |value| {
+            Some(Switch::Syscon(Syscon {
+                address: 0x10_0000,
+                value,
+                mask: u32::MAX,
+            }))
+        };
+        assert_eq!(switches, [0x5555, 0x7777].map(syscon));
         assert_eq!(machine.rtc, Some(0x10_1000));
         // Without MSWI the ACLINT's timer lies at the front.
         let timer = if name == "aclint-imsic" {
@@ -987,7 +993,8 @@ fn of_a_machine_that_is_refused_the_console_is_known() {
         let result = machine.survey(&changed("virt-aia.dts", from, &to));
         assert!(result.is_err(), "{from}");
         assert_eq!(machine.console.map(|uart| uart.base), Some(0x1000_0000));
-        assert!(machine.power_off.is_some() && machine.reset.is_some());
+        let switches = &machine.switches;
+        assert!(switches.power_off.is_some() && switches.reset.is_some());
     }
 }
 

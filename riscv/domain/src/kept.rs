@@ -146,10 +146,12 @@ fn files(hart: &Hart) -> Option<PhysRange> {
 fn devices_of(machine: &Machine) -> impl Iterator<Item = PhysRange> {
     let register = |address: &u64| PhysRange::new(*address, 1);
     let buses = (machine.pci.iter()).map(|host| PhysRange::new(host.ecam.start, BUS_BYTES));
-    let switches = [machine.power_off, machine.reset].into_iter().flatten();
+    let switches = [machine.switches.power_off, machine.switches.reset]
+        .into_iter()
+        .flatten();
     let flash = machine.flash.iter().flat_map(|flash| &flash.banks).copied();
     (machine.iommus.iter().chain(&machine.rtc).map(register))
-        .chain(switches.map(move |switch| register(&switch.address)))
+        .chain(switches.map(move |switch| register(&switch.address())))
         .chain(buses)
         .chain(flash)
 }

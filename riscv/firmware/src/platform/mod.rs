@@ -25,7 +25,7 @@ use poorwill_store::RecordFormat;
 pub(crate) use devices::{Platform, milliseconds, platform, set_platform};
 pub(crate) use ram::firmware_range;
 
-/// Sets up the console and reset control, so that errors can be reported, also those in the rest of
+/// Sets up the console and the switches, so that errors can be reported, also those in the rest of
 /// the tree.
 ///
 /// # Safety

@@ -1,8 +1,10 @@
 //! Power-off and reset.
 
-use poorwill_arch::Mmio;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::Machine;
-use poorwill_drivers::Syscon;
+use poorwill_drivers::Switch;
 use poorwill_sleep::cut::CutCommitted;
 use poorwill_sleep::{MAX_RESETS, ResetRow};
 use poorwill_store::Committed;
@@ -13,38 +15,57 @@ use super::devices::uptime_ms;
 use super::ram::{leave_reset_row, reset_row};
 use crate::entry;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct ResetControl {
-    power_off: Option<Syscon<Mmio>>,
-    reset: Option<Syscon<Mmio>>,
+    power_off: Option<Switch<Mmio>>,
+    reset: Option<Switch<Mmio>>,
+    /// `None`: the tree names no time.
+    time: Option<Time>,
+    /// The console has said that there is no power-off.
+    has_said: AtomicBool,
 }
 
 static RESET_CONTROL: Once<ResetControl> = Once::new();
 
-/// Sets the registers for power-off and reset.
+/// Sets the switches for power-off and reset.
 ///
 /// # Safety
 ///
 /// `machine` describes this machine.
 pub(crate) unsafe fn start(machine: &Machine) {
-    let syscon = |described: poorwill_devicetree::Syscon| {
-        // SAFETY: by the caller's contract the tree is right; it names this address as a register.
-        let register = unsafe { Mmio::new(described.address) };
-        Syscon::new(register, &described)
+    let switch = |described: &poorwill_devicetree::Switch| {
+        // SAFETY: by the caller's contract the tree is right; it names registers at this address.
+        let registers = unsafe { Mmio::new(described.address()) };
+        Switch::new(registers, described)
     };
+    let has_time = machine.timebase_hz > 0 && !machine.mtime.is_empty();
     RESET_CONTROL.call_once(|| ResetControl {
-        power_off: machine.power_off.map(syscon),
-        reset: machine.reset.map(syscon),
+        power_off: machine.switches.power_off.as_ref().map(switch),
+        reset: machine.switches.reset.as_ref().map(switch),
+        // SAFETY: passed on to the caller.
+        time: has_time.then(|| unsafe { Time::new(machine) }),
+        has_said: AtomicBool::new(false),
     });
+    for error in &machine.switches.errors {
+        say!("{error}");
+    }
 }
 
-/// Returns whether the machine has a register for power-off.
+/// Returns whether the machine has a switch for power-off.
 pub(crate) fn can_power_off() -> bool {
     let control = RESET_CONTROL.get();
     control.is_some_and(|control| control.power_off.is_some())
 }
 
-/// Returns whether the machine has a register for reset.
+/// Says, once, that an OS asks for a power-off that the machine does not have. Linux reports no error.
+pub(crate) fn say_no_power_off() {
+    let control = RESET_CONTROL.get();
+    if control.is_some_and(|control| !control.has_said.swap(true, Ordering::Relaxed)) {
+        say!("the OS asks for a power-off, but the machine has no switch for it: the OS stays on");
+    }
+}
+
+/// Returns whether the machine has a switch for reset.
 pub(crate) fn can_reset() -> bool {
     let control = RESET_CONTROL.get();
     control.is_some_and(|control| control.reset.is_some())
@@ -75,7 +96,7 @@ pub(crate) fn switch_off(why: PowerOff) -> ! {
     if !matches!(why, PowerOff::Cut(_)) {
         end_reset_row();
     }
-    write_syscon(RESET_CONTROL.get().and_then(|control| control.power_off))
+    operate(RESET_CONTROL.get().and_then(|control| control.power_off))
 }
 
 /// Prints the longest times with interrupts off since the last call, by place.
@@ -89,17 +110,17 @@ pub(crate) fn say_irqs_off() {
 /// Resets the machine at the OS's request.
 pub(crate) fn reset() -> ! {
     end_reset_row();
-    write_syscon(RESET_CONTROL.get().and_then(|control| control.reset))
+    operate(RESET_CONTROL.get().and_then(|control| control.reset))
 }
 
-/// Resets a machine that has left a note for its next start. Without a reset register, switches it
+/// Resets a machine that has left a note for its next start. Without a switch for reset, switches it
 /// off.
 pub(crate) fn restart() -> ! {
     let control = RESET_CONTROL.get();
-    write_syscon(control.and_then(|control| control.reset.or(control.power_off)))
+    operate(control.and_then(|control| control.reset.or(control.power_off)))
 }
 
-/// Resets a machine that cannot continue; the console has the error. Without a reset register,
+/// Resets a machine that cannot continue; the console has the error. Without a switch for reset,
 /// switches it off. After too many resets in a row the machine stops.
 pub(crate) fn fatal() -> ! {
     match reset_row().with_reset(uptime_ms()) {
@@ -116,13 +137,13 @@ pub(crate) fn fatal() -> ! {
     }
 }
 
-/// Stops a machine that could not start after a reset, either: switches it off. Without a register
+/// Stops a machine that could not start after a reset, either: switches it off. Without a switch
 /// for that, this hart halts; the other ones wait in entry.S.
 pub(crate) fn stop() -> ! {
     match RESET_CONTROL.get().and_then(|control| control.power_off) {
-        Some(power_off) => write_syscon(Some(power_off)),
+        Some(power_off) => operate(Some(power_off)),
         None => {
-            say!("the machine has no register for power-off; stopped");
+            say!("the machine has no switch for power-off; stopped");
             entry::halt()
         }
     }
@@ -134,18 +155,34 @@ fn end_reset_row() {
     }
 }
 
-/// Number of polls of a switched-off machine before the switch counts as broken: about a second at
-/// 1 GHz.
-const PATIENCE: u32 = 200_000_000;
+/// Number of polls in a millisecond at 200 MHz, on a machine without a clock.
+const POLLS: u64 = 200_000;
 
-/// Writes the register. If it is absent or has no effect, the hart reports that and stops.
-fn write_syscon(syscon: Option<Syscon<Mmio>>) -> ! {
-    if let Some(syscon) = syscon {
-        syscon.write();
-        (0..PATIENCE).for_each(|_| core::hint::spin_loop());
-        say!("the write to the power-off or reset register has no effect; stopped");
+/// Time for a switch to act before it counts as broken, in ms.
+const PATIENCE_MS: u32 = 1000;
+
+/// Operates the switch. If it is absent or has no effect, the hart reports that and stops.
+fn operate(switch: Option<Switch<Mmio>>) -> ! {
+    if let Some(switch) = switch {
+        switch.operate(pause);
+        pause(PATIENCE_MS);
+        say!("the switch for power-off or reset has no effect; stopped");
     } else {
-        say!("the machine has no register for power-off or reset; stopped");
+        say!("the machine has no switch for power-off or reset; stopped");
     }
     entry::halt()
+}
+
+/// Waits for this time, in ms.
+fn pause(ms: u32) {
+    let time = RESET_CONTROL
+        .get()
+        .and_then(|control| control.time.as_ref());
+    let Some(time) = time else {
+        return (0..u64::from(ms) * POLLS).for_each(|_| core::hint::spin_loop());
+    };
+    let began = time.ticks();
+    while time.milliseconds_since(began) < u64::from(ms) {
+        core::hint::spin_loop();
+    }
 }

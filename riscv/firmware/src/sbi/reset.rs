@@ -52,12 +52,16 @@ fn system_reset(caller: Caller, kind: u32, reason: u32) -> SbiRet {
     }
     match kind {
         RESET_TYPE_SHUTDOWN if can_shut_down(caller.domain) => shut_down(caller),
+        RESET_TYPE_SHUTDOWN => {
+            power::say_no_power_off();
+            SbiRet::not_supported()
+        }
         RESET_TYPE_COLD_REBOOT | RESET_TYPE_WARM_REBOOT if !may_reset(caller.domain) => {
             domain_state::end(caller.hart, "its OS asks for a reboot")
         }
         // Memory is not preserved by a warm reboot either; no OS relies on that here.
         RESET_TYPE_COLD_REBOOT | RESET_TYPE_WARM_REBOOT if power::can_reset() => cut::reset(),
-        RESET_TYPE_SHUTDOWN..=RESET_TYPE_WARM_REBOOT => SbiRet::not_supported(),
+        RESET_TYPE_COLD_REBOOT | RESET_TYPE_WARM_REBOOT => SbiRet::not_supported(),
         VENDOR.. => SbiRet::not_supported(),
         _ => SbiRet::invalid_param(),
     }
