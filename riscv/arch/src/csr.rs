@@ -54,7 +54,9 @@ numbers! {
     TH_MXSTATUS = 0x7c0,
     MCYCLE = 0xb00,
     MINSTRET = 0xb02,
+    CYCLE = 0xc00,
     TIME = 0xc01,
+    INSTRET = 0xc02,
     VL = 0xc20,
     VTYPE = 0xc21,
     VLENB = 0xc22,
@@ -156,6 +158,8 @@ pub mod status {
     pub const FS_INITIAL: u64 = 1 << 13;
     /// Loads and stores run with the privilege of MPP.
     pub const MPRV: u64 = 1 << 17;
+    /// Executable pages may be read.
+    pub const MXR: u64 = 1 << 19;
     /// The trap came from a guest (H extension).
     pub const MPV: u64 = 1 << 39;
     /// The trapped code expected a landing pad next (Zicfilp).

@@ -13,6 +13,7 @@
 
 pub mod cache;
 pub mod claimed;
+pub mod counters;
 pub mod csr;
 mod entropy;
 pub mod environment;
@@ -49,7 +50,7 @@ pub use mmio::Mmio;
 pub use os_context::OsContext;
 pub use time::{Time, hart_timer};
 pub use timer::{HartTimer, HeldTimer, TimerRegisters};
-pub use unprivileged::{LoadFault, load_as_supervisor};
+pub use unprivileged::{LoadFault, load_as_supervisor, load_code};
 
 const _: () = assert!(usize::BITS == u64::BITS, "for RV64");
 

@@ -1,5 +1,7 @@
 //! Time: `mtime`, the harts' timers, and the real-time clock.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use poorwill_clock::Clock;
 use poorwill_devicetree::{self as devicetree, Machine};
 use poorwill_drivers::clint::{Mtime, Timebase};
@@ -7,13 +9,22 @@ use poorwill_drivers::{GoldfishRtc, RtcState};
 
 use crate::{HartTimer, Mmio, TimerRegisters, csr};
 
+/// A hart of the machine lacks the `time` CSR, so that machine mode reads MTIME on all harts.
+static LACKS_CSR: AtomicBool = AtomicBool::new(false);
+
+/// Asks the calling hart for the `time` CSR; returns whether it has it.
+pub(crate) fn ask_hart() -> bool {
+    let has_csr = csr::try_read::<{ csr::TIME }>().is_some();
+    if !has_csr {
+        LACKS_CSR.store(true, Ordering::Relaxed);
+    }
+    has_csr
+}
+
 /// The machine's clocks: `time`, and a real-time clock if there is one.
 #[derive(Clone, Debug)]
 pub struct Time {
     mtime: Mtime<Mmio>,
-    /// The harts have the `time` CSR. Only the boot hart is probed, since all harts of a machine
-    /// have the same.
-    has_csr: bool,
     base: Timebase,
     rtc: Option<GoldfishRtc<Mmio>>,
 }
@@ -27,9 +38,9 @@ impl Time {
     pub unsafe fn new(machine: &Machine) -> Self {
         // SAFETY: by the caller's contract the tree is right; it names these addresses as clocks.
         let mmio = |address: u64| unsafe { Mmio::new(address) };
+        ask_hart();
         Time {
             mtime: Mtime::new(machine.mtime.iter().copied().map(mmio).collect()),
-            has_csr: csr::try_read::<{ csr::TIME }>().is_some(),
             base: Timebase::new(machine.timebase_hz),
             rtc: machine.rtc.map(mmio).map(GoldfishRtc::new),
         }
@@ -38,11 +49,11 @@ impl Time {
     /// Current value of `time`. Waiting loops read it constantly, so a CSR is preferred. A device
     /// register costs a bus access, and under QEMU a lock that devices need for their own work.
     pub fn ticks(&self) -> u64 {
-        if self.has_csr {
-            return csr::read::<{ csr::TIME }>();
+        if LACKS_CSR.load(Ordering::Relaxed) {
+            // The boot path refuses machines without MTIME.
+            return self.mtime.ticks();
         }
-        // The boot path refuses machines without a time register.
-        self.mtime.ticks()
+        csr::read::<{ csr::TIME }>()
     }
 
     /// Sets `time`, for all harts.

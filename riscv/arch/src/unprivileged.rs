@@ -1,4 +1,4 @@
-//! Loads with the OS's rights, at its virtual addresses.
+//! Loads with the OS's rights, at its virtual addresses (`mstatus.MPRV`).
 
 use core::arch::asm;
 
@@ -62,4 +62,36 @@ pub fn load_as_supervisor(address: u64) -> Result<u64, LoadFault> {
         cause: csr::read::<{ csr::MCAUSE }>(),
         value: csr::read::<{ csr::MTVAL }>(),
     })
+}
+
+/// Loads the 32 bits at `pc` with the rights of the caller that trapped there. `None` if it may not
+/// load them, or its data is big-endian. It may still execute them, and they may be two instructions.
+///
+/// `mstatus` is as the trap has left it: no other trap has come since. A trap here is caught as in
+/// [`load_as_supervisor`]. MXR opens pages that the caller may only execute.
+pub fn load_code(pc: u64) -> Option<u32> {
+    let (mut low, mut high, mut there) = (0_u32, 0_u32, 0_usize);
+    // SAFETY: the caller has executed there, so a load has no effect. `mtvec` and `mstatus` are
+    // restored. The trap frame holds the OS's values of the CSRs that a trap changes.
+    unsafe {
+        asm!(
+            "la     {vector}, 2f",
+            "csrrw  {vector}, mtvec, {vector}",
+            "csrrs  {status}, mstatus, {status}",
+            "lhu    {low}, 0({pc})",
+            "lhu    {high}, 2({pc})",
+            "li     {there}, 1",
+            ".balign 4",
+            "2: csrw mstatus, {status}",
+            "csrw   mtvec, {vector}",
+            vector = out(reg) _,
+            status = inout(reg) status::MPRV | status::MXR => _,
+            low = inout(reg) low,
+            high = inout(reg) high,
+            pc = in(reg) pc,
+            there = inout(reg) there,
+            options(nostack),
+        );
+    }
+    (there != 0).then_some(high << 16 | low)
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use poorwill_arch::{LastTrap, csr, hart_id, irqs_off};
-use poorwill_hart::emulation::OsTrap;
+use poorwill_hart::emulation::{OsTrap, cause};
 
 use crate::cut;
 use crate::domain::dma;
@@ -18,17 +18,28 @@ use crate::sbi;
 extern "C" fn handle_trap(frame: &mut TrapFrame) {
     irqs_off::begin();
     let hart = this_hart();
-    handle(frame, hart);
+    let cause = csr::read::<{ csr::MCAUSE }>();
+    // First, as a hart that lacks a counter has many of these. None of the rest depends on them.
+    if cause == cause::ILLEGAL_INSTRUCTION {
+        exception::illegal_instruction(frame, hart);
+    } else {
+        handle_other(frame, hart, cause);
+    }
+    irqs_off::end();
+}
+
+#[inline(never)]
+fn handle_other(frame: &mut TrapFrame, hart: ThisHart, cause: u64) {
+    handle(frame, hart, OsTrap::of(cause));
     sbi::console::print_waiting(hart, &platform().time);
     if power_fail::noticed() {
         cut::stop(Some(frame));
     }
     domain_state::leave_if_ended(hart);
-    irqs_off::end();
 }
 
-fn handle(frame: &mut TrapFrame, hart: ThisHart) {
-    match OsTrap::of(csr::read::<{ csr::MCAUSE }>()) {
+fn handle(frame: &mut TrapFrame, hart: ThisHart, trap: OsTrap) {
+    match trap {
         OsTrap::Call => {
             frame.mepc = frame.mepc.wrapping_add(sbi::CALL_BYTES);
             let caller = sbi::Caller {
@@ -39,6 +50,7 @@ fn handle(frame: &mut TrapFrame, hart: ThisHart) {
             sbi::call(frame, caller);
             dma::look_for_faults(hart.domain());
         }
+        OsTrap::IllegalInstruction => exception::illegal_instruction(frame, hart),
         OsTrap::OtherHart => hart.handle_ipi(),
         OsTrap::Timer => hart.timer().forward(),
         OsTrap::Access => exception::access_fault(frame, hart, hart.domain()),

@@ -1,6 +1,6 @@
 use poorwill_devicetree::Extensions;
 
-use crate::emulation::cause;
+use crate::emulation::{COUNTERS, cause};
 use crate::interrupt::{OF_THE_OS, SEI};
 
 /// Exceptions that go to the OS directly: all that the specification defines and that an OS can
@@ -30,6 +30,9 @@ const DELEGATED_EXCEPTIONS: u64 = {
         | HARDWARE_ERROR
         | OF_GUESTS
 };
+
+/// Delegated exception of instructions that a hart lacks.
+const ILLEGAL_INSTRUCTION: u64 = 1 << cause::ILLEGAL_INSTRUCTION;
 
 /// Delegated exceptions that mediated registers raise.
 const MEDIATED_EXCEPTIONS: u64 = 1 << cause::LOAD_ACCESS | 1 << cause::STORE_ACCESS;
@@ -73,9 +76,6 @@ mod mseccfg {
     pub(super) const SSEED: u64 = 1 << 9;
 }
 
-/// CYCLE, TIME and INSTRET in `mcounteren` and `scounteren`.
-const COUNTERS: u64 = 0b111;
-
 /// A hart's CSRs when an OS starts on it: machine-mode CSRs that enable the hart's features for the
 /// OS, and S-mode CSRs with defined initial values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,8 @@ pub struct Kept {
     pub interrupts: u64,
     /// The hart's access faults, if registers are mediated.
     pub access_faults: bool,
+    /// Illegal instructions, if the hart lacks a counter, whose reads machine mode then emulates.
+    pub illegal_instructions: bool,
     /// External interrupts of S-mode, which are then off: the hart's domain has no interrupt
     /// controller, but another one's may name the hart.
     pub external_interrupts: bool,
@@ -118,7 +120,9 @@ impl Environment {
         let bit = |there: bool, bits: u64| if there { bits } else { 0 };
         let cache_blocks = extensions.zicbom || extensions.zicboz;
         Environment {
-            medeleg: DELEGATED_EXCEPTIONS & !bit(kept.access_faults, MEDIATED_EXCEPTIONS),
+            medeleg: DELEGATED_EXCEPTIONS
+                & !bit(kept.access_faults, MEDIATED_EXCEPTIONS)
+                & !bit(kept.illegal_instructions, ILLEGAL_INSTRUCTION),
             mideleg: OF_THE_OS & !bit(kept.external_interrupts, SEI),
             mie: kept.interrupts,
             counters: COUNTERS,

@@ -8,7 +8,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use poorwill_hart::emulation::{Access, Fault, Operation, OsTrap, PhysicalMemory, cause, redirect};
+use poorwill_hart::emulation::{
+    Access, Fault, Operation, OsTrap, PhysicalMemory, cause, instruction_of, redirect,
+};
 use poorwill_hart::{Csr, CsrAccess};
 use proptest::prelude::*;
 
@@ -318,6 +320,17 @@ impl Mapped {
 }
 
 #[test]
+fn an_instruction_is_fetched_if_its_caller_may_execute_it() {
+    let fetched = |code| {
+        let mapped = Mapped::new(cause::LOAD_ACCESS, code, R);
+        instruction_of(&mapped.fault, &mapped.hart, &mapped.memory)
+    };
+    assert_eq!(fetched(X), Some(0x0045_2583));
+    assert_eq!(fetched(R), None);
+    assert_eq!(fetched(X | U), None);
+}
+
+#[test]
 fn the_caller_needs_the_rights() {
     const HERE: Option<u64> = Some(DEVICE + 4);
     let load = |code, device, status| {
@@ -610,7 +623,8 @@ fn machine_mode_handles_its_own_traps_and_no_other() {
     assert_eq!(OsTrap::of(9), OsTrap::Call);
     assert_eq!(OsTrap::of(16), OsTrap::DoubleTrap);
     assert_eq!([5, 7].map(OsTrap::of), [OsTrap::Access; 2]);
-    let others = (0..200).filter(|cause| ![5, 7, 9, 16].contains(cause));
+    assert_eq!(OsTrap::of(2), OsTrap::IllegalInstruction);
+    let others = (0..200).filter(|cause| ![2, 5, 7, 9, 16].contains(cause));
     for cause in others.chain([u64::MAX >> 1]) {
         assert_eq!(OsTrap::of(cause), OsTrap::Exception, "{cause}");
     }

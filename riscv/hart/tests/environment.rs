@@ -15,6 +15,7 @@ fn with(set: impl Fn(&mut Extensions)) -> Environment {
 const KEPT: Kept = Kept {
     interrupts: MSI | MEI,
     access_faults: false,
+    illegal_instructions: false,
     external_interrupts: false,
 };
 
@@ -56,6 +57,17 @@ fn machine_mode_has_what_it_keeps_and_no_more() {
     });
     // Of loads and of stores, not of fetches.
     assert_eq!(access_faults.medeleg, plain.medeleg & !(1 << 5 | 1 << 7));
+    let illegal_instructions = of(Kept {
+        illegal_instructions: true,
+        ..KEPT
+    });
+    assert_eq!(
+        illegal_instructions,
+        Environment {
+            medeleg: plain.medeleg & !(1 << 2),
+            ..plain
+        }
+    );
     assert_eq!(
         of(Kept {
             interrupts: MSI,

@@ -14,7 +14,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use arrayvec::ArrayVec;
 use poorwill_arch::ipi::{self, Ipi};
 use poorwill_arch::{
-    HartTimer, OsContext, csr, hart_timer, set_thread_pointer, thread_pointer, wait_for_interrupt,
+    HartTimer, OsContext, counters, csr, hart_timer, set_thread_pointer, thread_pointer,
+    wait_for_interrupt,
 };
 use poorwill_devicetree::{self as devicetree, MAX_HARTS, Machine};
 use poorwill_hart::interrupt;
@@ -204,6 +205,7 @@ impl ThisHart {
     pub(crate) fn set_up_csrs(self) {
         let kept = Kept {
             interrupts: self.interrupt(),
+            illegal_instructions: !counters::all_are_there(),
             // Of several domains only the UART's owner has mediated registers.
             access_faults: pmp::is_there()
                 && self.domain.has_console

@@ -1,5 +1,7 @@
 /// Exception codes (privileged specification, table 3.6).
 pub mod cause {
+    /// An instruction is illegal.
+    pub const ILLEGAL_INSTRUCTION: u64 = 2;
     /// A load faulted.
     pub const LOAD_ACCESS: u64 = 5;
     /// A store or an AMO faulted.
@@ -8,6 +10,8 @@ pub mod cause {
     pub const SUPERVISOR_CALL: u64 = 9;
     /// S-mode trapped during a trap (Ssdbltrp).
     pub const DOUBLE_TRAP: u64 = 16;
+    /// A guest may not execute an instruction (H extension).
+    pub const VIRTUAL_INSTRUCTION: u64 = 22;
     /// In `mcause`: the trap is an interrupt; the other bits are its number.
     pub const INTERRUPT: u64 = 1 << 63;
 }
@@ -38,17 +42,32 @@ pub(super) mod status {
     /// Returns whether U-mode has 64-bit registers and little-endian data, by `mstatus` or
     /// `vsstatus` (UXL, UBE).
     pub(crate) fn is_user_ordinary(status: u64) -> bool {
-        status >> 32 & 3 != NARROW && status & 1 << 6 == 0
+        !is_user_narrow(status) && status & 1 << 6 == 0
     }
 
     /// The same of S-mode, by `mstatus` (SXL, SBE).
     pub(crate) fn is_supervisor_ordinary(status: u64) -> bool {
-        status >> 34 & 3 != NARROW && status & 1 << 36 == 0
+        !is_supervisor_narrow(status) && status & 1 << 36 == 0
     }
 
     /// The same of VS-mode, by `hstatus` (VSXL, VSBE).
     pub(crate) fn is_guest_ordinary(hstatus: u64) -> bool {
-        hstatus >> 32 & 3 != NARROW && hstatus & 1 << 5 == 0
+        !is_guest_narrow(hstatus) && hstatus & 1 << 5 == 0
+    }
+
+    /// Returns whether U-mode has 32-bit registers, by `mstatus` or `vsstatus` (UXL).
+    pub(crate) fn is_user_narrow(status: u64) -> bool {
+        status >> 32 & 3 == NARROW
+    }
+
+    /// The same of S-mode, by `mstatus` (SXL).
+    pub(crate) fn is_supervisor_narrow(status: u64) -> bool {
+        status >> 34 & 3 == NARROW
+    }
+
+    /// The same of VS-mode, by `hstatus` (VSXL).
+    pub(crate) fn is_guest_narrow(hstatus: u64) -> bool {
+        hstatus >> 32 & 3 == NARROW
     }
 
     /// Registers of 32 bits.

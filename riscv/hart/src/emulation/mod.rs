@@ -2,6 +2,7 @@
 //!
 //! - [`OsTrap`] classifies them;
 //! - [`Access`] describes a load or store that machine mode makes for the OS;
+//! - [`CounterRead`] describes a read of a counter that the hart lacks;
 //! - [`redirect`] delivers every other exception to the OS as hardware would have done.
 //!
 //! The instruction is fetched, and addresses are translated, with the OS's rights. Page tables are
@@ -12,6 +13,7 @@
     reason = "fields are cut out intentionally, and registers have 64 bits"
 )]
 
+mod counter;
 mod fault;
 mod instruction;
 mod os_trap;
@@ -22,6 +24,8 @@ use crate::CsrAccess;
 use instruction::{Instruction, Operands};
 use translation::{Intent, Translation};
 
+pub(crate) use counter::COUNTERS;
+pub use counter::{Counter, CounterRead};
 pub use fault::{Fault, cause};
 pub use os_trap::OsTrap;
 pub use redirect::{Redirected, redirect};
@@ -109,6 +113,15 @@ impl Access {
         }
         self.instruction.length
     }
+}
+
+/// Fetches the instruction that raised the fault; `None` if its caller may not execute it.
+pub fn instruction_of(
+    fault: &Fault,
+    hart: &impl CsrAccess,
+    memory: &impl PhysicalMemory,
+) -> Option<u32> {
+    fetch(&Translation::of(fault, hart, memory)?, fault.pc, memory)
 }
 
 /// Fetches the instruction at `pc`, which may cross a page. The upper bits of a short one are zero.

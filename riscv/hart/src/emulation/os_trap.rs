@@ -1,4 +1,6 @@
-use super::fault::cause::{DOUBLE_TRAP, INTERRUPT, LOAD_ACCESS, STORE_ACCESS, SUPERVISOR_CALL};
+use super::fault::cause::{
+    DOUBLE_TRAP, ILLEGAL_INSTRUCTION, INTERRUPT, LOAD_ACCESS, STORE_ACCESS, SUPERVISOR_CALL,
+};
 
 /// Machine mode's interrupts, by number (privileged specification, table 3.6).
 mod number {
@@ -20,6 +22,8 @@ pub enum OsTrap {
     Timer,
     /// A load or a store, possibly of a mediated register.
     Access,
+    /// An illegal instruction, possibly a read of a counter that the hart lacks.
+    IllegalInstruction,
     /// S-mode trapped during a trap and lost its return address: the OS cannot continue.
     DoubleTrap,
     /// An interrupt without a handler in machine mode, by number. It is disabled: otherwise it
@@ -36,6 +40,7 @@ impl OsTrap {
         match cause {
             SUPERVISOR_CALL => OsTrap::Call,
             LOAD_ACCESS | STORE_ACCESS => OsTrap::Access,
+            ILLEGAL_INSTRUCTION => OsTrap::IllegalInstruction,
             DOUBLE_TRAP => OsTrap::DoubleTrap,
             exception if exception & INTERRUPT == 0 => OsTrap::Exception,
             interrupt => match interrupt & !INTERRUPT {

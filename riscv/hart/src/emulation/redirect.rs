@@ -1,4 +1,4 @@
-use super::fault::{Fault, status};
+use super::fault::{Fault, cause, status};
 use crate::{Csr, CsrAccess};
 
 /// Bits of `hstatus` (H extension, 18.2.1).
@@ -29,7 +29,7 @@ pub fn redirect(fault: &Fault, hart: &impl CsrAccess) -> Redirected {
         return to_guest(fault, hart);
     }
     if let Some(before) = hart.read_csr(Csr::Hstatus) {
-        hart.write_csr(Csr::Hstatus, hypervisor_status(before, fault.status));
+        hart.write_csr(Csr::Hstatus, hypervisor_status(before, fault));
         hart.write_csr(Csr::Htval, fault.guest_address);
         hart.write_csr(Csr::Htinst, fault.instruction);
     }
@@ -83,9 +83,13 @@ fn trapped(before: u64, machine: u64) -> u64 {
 }
 
 /// `hstatus` after the trap.
-fn hypervisor_status(before: u64, machine: u64) -> u64 {
+fn hypervisor_status(before: u64, fault: &Fault) -> u64 {
+    let machine = fault.status;
     let mut after = before & !(hstatus::GVA | hstatus::SPV);
-    if machine & status::GVA != 0 {
+    // QEMU sets mstatus.GVA also if `mtval` is an instruction.
+    let is_address =
+        ![cause::ILLEGAL_INSTRUCTION, cause::VIRTUAL_INSTRUCTION].contains(&fault.cause);
+    if is_address && machine & status::GVA != 0 {
         after |= hstatus::GVA;
     }
     if status::is_guest(machine) {
