@@ -8,6 +8,8 @@ pub(crate) const GUEST_CALL: usize = 10;
 
 /// `hstatus.SPV`: the trap came from a guest.
 pub(crate) const HSTATUS_SPV: usize = 1 << 7;
+/// `hstatus.SPVP`: and from its supervisor.
+pub(crate) const HSTATUS_SPVP: usize = 1 << 8;
 /// `hstatus.GVA`: `stval` has a guest's virtual address.
 pub(crate) const HSTATUS_GVA: usize = 1 << 6;
 

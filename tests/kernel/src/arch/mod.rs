@@ -44,6 +44,17 @@ pub(crate) fn quiet() {
     write_csr!("stvec", entry::fatal_vector_address());
 }
 
+/// Whether machine mode emulates `instret`, which then counts machine mode's instructions, too.
+/// QEMU must count instructions.
+pub(crate) fn has_emulated_counters() -> bool {
+    let (first, second): (usize, usize);
+    // SAFETY: reads of counters change no state.
+    unsafe {
+        core::arch::asm!("csrr {}, instret", "csrr {}, instret", out(reg) first, out(reg) second);
+    };
+    second.wrapping_sub(first) > 8
+}
+
 /// Makes instructions written as data visible to instruction fetches.
 pub(crate) fn fence_i() {
     // SAFETY: a fence changes no state.

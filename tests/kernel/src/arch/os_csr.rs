@@ -15,6 +15,8 @@ pub(crate) const SETTABLE: [u16; 43] = [
 /// Those of guests that are set with care.
 pub(crate) const OF_GUESTS: [u16; 3] = [VSSTATUS, VSTVEC, HEDELEG];
 
+/// `scounteren`
+pub(crate) const SCOUNTEREN: u16 = 0x106;
 /// `senvcfg`
 pub(crate) const SENVCFG: u16 = 0x10a;
 /// `stimecmp`
@@ -23,12 +25,22 @@ pub(crate) const STIMECMP: u16 = 0x14d;
 pub(crate) const VSSTATUS: u16 = 0x200;
 /// `vstvec`
 pub(crate) const VSTVEC: u16 = 0x205;
+/// `vsepc`
+pub(crate) const VSEPC: u16 = 0x241;
+/// `vscause`
+pub(crate) const VSCAUSE: u16 = 0x242;
+/// `vstval`
+pub(crate) const VSTVAL: u16 = 0x243;
 /// `vsatp`
 pub(crate) const VSATP: u16 = 0x280;
 /// `hstatus`
 pub(crate) const HSTATUS: u16 = 0x600;
 /// `hedeleg`
 pub(crate) const HEDELEG: u16 = 0x602;
+/// `htimedelta`
+pub(crate) const HTIMEDELTA: u16 = 0x605;
+/// `hcounteren`
+pub(crate) const HCOUNTEREN: u16 = 0x606;
 /// `hie`
 pub(crate) const HIE: u16 = 0x604;
 /// `hgeie`

@@ -4,6 +4,7 @@ mod bus;
 mod calls;
 mod census;
 mod count;
+mod counters;
 mod cut;
 mod dbcn;
 mod devices;
@@ -51,6 +52,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "entry" => entry::run(machine, hart),
         "seal-bench" => seal_bench::run(machine, hart),
         "count" => count::run(machine),
+        "counters" => counters::run(machine),
         "cut" => cut::run(machine, hart),
         "devices" => devices::run(machine),
         "traffic" => traffic::run(machine, hart),
@@ -58,7 +60,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "bus" => bus::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, cut, devices, traffic, dbcn, bus"
+                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, dbcn, bus"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

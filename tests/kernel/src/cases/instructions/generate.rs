@@ -36,6 +36,16 @@ pub(super) fn length(page: &Page, offset: usize) -> usize {
     if is_long(page[offset / 2]) { 4 } else { 2 }
 }
 
+/// The instruction from this half-word on.
+pub(super) fn bits(page: &Page, at: usize) -> u32 {
+    let low = u32::from(page[at]);
+    if is_long(page[at]) {
+        u32::from(page[at + 1]) << 16 | low
+    } else {
+        low
+    }
+}
+
 fn is_long(half: u16) -> bool {
     half & 3 == 3
 }

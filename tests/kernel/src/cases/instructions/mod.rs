@@ -4,7 +4,7 @@
 //!
 //! On the command line: `count=N` instructions to complete in each mode, and `seed=N` for other
 //! instructions. QEMU must count instructions (`-icount`), so that a run repeats, and `instret`
-//! counts this hart only.
+//! counts this hart only. Where machine mode emulates `instret`, it counts exceptions.
 //!
 //! S-mode's code does not change the state that keeps this kernel in control of the hart
 //! (`generate.rs`), and makes no calls.
