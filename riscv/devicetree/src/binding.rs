@@ -9,6 +9,7 @@ use crate::switch::{Action, Means};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     Uart,
+    SifiveUart,
     Clint,
     AclintMtimer,
     AclintMswi,
@@ -30,6 +31,7 @@ impl Binding {
     pub(crate) fn of(node: FdtNode<'_>) -> Option<Self> {
         node.compatible()?.find_map(|name| match name {
             "ns16550a" | "ns16550" | "snps,dw-apb-uart" => Some(Binding::Uart),
+            "sifive,uart0" => Some(Binding::SifiveUart),
             "riscv,clint0" | "sifive,clint0" => Some(Binding::Clint),
             "riscv,aclint-mtimer" => Some(Binding::AclintMtimer),
             "riscv,aclint-mswi" => Some(Binding::AclintMswi),

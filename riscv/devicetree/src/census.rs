@@ -124,6 +124,8 @@ impl Census {
             Some(Binding::FwCfg) => known.fw_cfg.iter().any(|range| is_base(range.start)),
             Some(Binding::Iommu) => known.iommus.iter().any(|iommu| is_base(*iommu)),
             Some(Binding::VirtioMmio) => known.virtio.iter().any(|virtio| is_base(*virtio)),
+            // Its settings have no section yet.
+            Some(Binding::SifiveUart) => false,
             None => is_any(node, &STATELESS),
         }
     }

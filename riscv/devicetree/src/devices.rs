@@ -4,6 +4,7 @@ use dtoolkit::{Cells, Node, Property, ToCellInt};
 use poorwill_memory::PhysRange;
 use poorwill_pci::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 
+use crate::binding::Binding;
 use crate::bound::{self, TooMany};
 use crate::node::{cell, cells, phandle, reg};
 
@@ -30,6 +31,36 @@ impl Uart {
                 1
             },
         })
+    }
+}
+
+/// The console's UART.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Console {
+    /// A 16550.
+    Ns16550(Uart),
+    /// SiFive's.
+    Sifive {
+        /// Address of the first register.
+        base: u64,
+    },
+}
+
+impl Console {
+    pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
+        match Binding::of(node)? {
+            Binding::SifiveUart => reg(node, 0).map(|range| Console::Sifive { base: range.start }),
+            _ => Uart::read(node).map(Console::Ns16550),
+        }
+    }
+
+    /// Address of the first register.
+    #[must_use]
+    pub fn base(self) -> u64 {
+        match self {
+            Console::Ns16550(uart) => uart.base,
+            Console::Sifive { base } => base,
+        }
     }
 }
 

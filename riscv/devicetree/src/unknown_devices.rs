@@ -66,7 +66,7 @@ fn look_below(above: FdtNode<'_>, tell: &mut dyn FnMut(NodeName, PhysRange), bus
 /// Returns whether a device is known to be harmless, or judged elsewhere.
 fn is_harmless(node: FdtNode<'_>, binding: Option<Binding>, is_enabled: bool) -> bool {
     match binding {
-        Some(Binding::Uart) => true,
+        Some(Binding::Uart | Binding::SifiveUart) => true,
         Some(
             Binding::Plic
             | Binding::Aplic

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
-    Cache, ColdBootError, ColdBootHarts, DataCaches, DescriptionError, FixupError, Fixups,
+    Cache, ColdBootError, ColdBootHarts, Console, DataCaches, DescriptionError, FixupError, Fixups,
     GenerationId, Limits, Machine, Plic, PowerFail, PowerFailError, PowerFailInput, SLACK,
     SpareSource, Switch, Syscon, TwoImsics, VaultPlace, fixup, open, unknown_devices,
 };
@@ -77,7 +77,7 @@ fn what_all_virt_machines_share() {
         );
         assert_eq!(machine.memory[..], [PhysRange::new(0x8000_0000, 1 << 30)]);
         assert_eq!(machine.timebase_hz, 10_000_000);
-        assert_eq!(machine.console.map(|uart| uart.base), Some(0x1000_0000));
+        assert_eq!(machine.console.map(Console::base), Some(0x1000_0000));
         let switches = [machine.switches.power_off, machine.switches.reset];
         let syscon = |value| {
             Some(Switch::Syscon(Syscon {
@@ -992,7 +992,7 @@ fn of_a_machine_that_is_refused_the_console_is_known() {
         let mut machine = Machine::default();
         let result = machine.survey(&changed("virt-aia.dts", from, &to));
         assert!(result.is_err(), "{from}");
-        assert_eq!(machine.console.map(|uart| uart.base), Some(0x1000_0000));
+        assert_eq!(machine.console.map(Console::base), Some(0x1000_0000));
         let switches = &machine.switches;
         assert!(switches.power_off.is_some() && switches.reset.is_some());
     }
@@ -1013,6 +1013,8 @@ fn what_only_machine_mode_may_touch() {
 #[test]
 fn monitor_cores_are_left_out() {
     let sifive = machine("sifive-u.dts");
+    let base = 0x1001_0000;
+    assert_eq!(sifive.console, Some(Console::Sifive { base }));
     assert_eq!(
         sifive.harts.iter().map(|hart| hart.id).collect::<Vec<_>>(),
         [1, 2]
@@ -1687,7 +1689,7 @@ fn a_damaged_tree_tells_what_comes_before_the_damage() {
     assert!(machine.console.is_none());
     let found = machine.survey_or_salvage(&mut damaged);
     assert_eq!(found, Err(DescriptionError::Damaged));
-    assert_eq!(machine.console.unwrap().base, 0x1000_0000);
+    assert_eq!(machine.console.unwrap().base(), 0x1000_0000);
 }
 
 #[test]

@@ -2,9 +2,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt::Write;
 
+use poorwill_devicetree as devicetree;
+
+use super::ns16550::{DIVISOR_OPEN, register};
 use super::*;
+use crate::Registers;
 
 mod settings;
+mod sifive;
 
 /// A 16550 with FIFOs, its registers so many bytes wide and apart.
 #[derive(Debug)]
@@ -35,13 +40,13 @@ impl Model {
         }
     }
 
-    fn uart(&self) -> Uart<&Self> {
+    fn uart(&self) -> Line<Ns16550<&Self>> {
         let described = devicetree::Uart {
             base: 0,
             shift: self.shift,
             width: self.width,
         };
-        Uart::new(self, &described)
+        Line::new(Ns16550::new(self, &described))
     }
 
     fn number(&self, offset: u64) -> u64 {
@@ -190,12 +195,12 @@ fn what_was_sent_before_it_stuck_is_told() {
 fn a_break_is_told_once_and_typing_is_left_to_the_os() {
     let model = Model::new(1, 0);
     let uart = model.uart();
-    assert_eq!(uart.events(), LineEvents::default());
+    assert_eq!(uart.chip().events(), LineEvents::default());
     model.arrived.borrow_mut().extend([None, Some(b'k')]);
     let event = |input, line_break| LineEvents { input, line_break };
-    assert_eq!(uart.events(), event(false, true));
-    assert_eq!(uart.events(), event(true, false));
-    assert_eq!(uart.events(), event(true, false));
+    assert_eq!(uart.chip().events(), event(false, true));
+    assert_eq!(uart.chip().events(), event(true, false));
+    assert_eq!(uart.chip().events(), event(true, false));
     assert_eq!(uart.receive(&mut [0]), 1);
 }
 

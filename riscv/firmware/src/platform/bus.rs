@@ -8,9 +8,9 @@ use core::fmt;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
-use poorwill_devicetree::{MAX_UARTS, Machine, NodeName};
+use poorwill_devicetree::{Console, MAX_UARTS, Machine, NodeName, Uart};
 use poorwill_drivers::fw_cfg::FwCfgState;
-use poorwill_drivers::uart::{Uart, UartState};
+use poorwill_drivers::uart::{Ns16550, UartState};
 use poorwill_drivers::{FlashBank, RtcState};
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_medium::cfi::{self, Cfi, CfiError, Geometry, Mode};
@@ -78,7 +78,7 @@ struct Bank {
 #[derive(Debug)]
 struct Devices {
     /// The UARTs in the tree's order, without the console, each with its domain's index.
-    uarts: ArrayVec<(u8, Uart<Mmio>), MAX_UARTS>,
+    uarts: ArrayVec<(u8, Ns16550<Mmio>), MAX_UARTS>,
     /// Index of the domain that has the console's UART.
     console_owner: u8,
     /// The devices that only a cut keeps; `None` without a power-fail line.
@@ -114,10 +114,10 @@ pub(crate) unsafe fn start(
 ) {
     // SAFETY: passed on to the caller.
     unsafe { virtio::start(machine) };
-    let console = machine.console.map(|uart| uart.base);
+    let console = machine.console.map(Console::base);
     let others = (machine.uarts.iter()).filter(|uart| Some(uart.base) != console);
     // SAFETY: by the caller's contract the tree is right; it names these addresses as UARTs.
-    let uart = |uart: &poorwill_devicetree::Uart| Uart::new(unsafe { Mmio::new(uart.base) }, uart);
+    let uart = |uart: &Uart| Ns16550::new(unsafe { Mmio::new(uart.base) }, uart);
     DEVICES.call_once(|| Devices {
         uarts: others.map(|it| (owner(it.base), uart(it))).collect(),
         console_owner: console.map_or(0, &owner),
@@ -246,12 +246,12 @@ pub(crate) struct Uarts {
 
 impl Uarts {
     fn has_console(&self) -> bool {
-        console::is_there()
+        console::is_kept()
             && (DEVICES.get()).is_some_and(|devices| devices.console_owner == self.domain)
     }
 
     /// Its UARTs beside the console, with their numbers among all of the machine.
-    fn others(&self) -> impl Iterator<Item = (u16, &'static Uart<Mmio>)> {
+    fn others(&self) -> impl Iterator<Item = (u16, &'static Ns16550<Mmio>)> {
         let numbered = (1..).zip(uarts());
         let own = numbered.filter(|(_, (owner, _))| *owner == self.domain);
         own.map(|(number, (_, uart))| (number, uart))
@@ -464,7 +464,7 @@ impl KeepValue for KeptClock {
     }
 }
 
-fn uarts() -> &'static [(u8, Uart<Mmio>)] {
+fn uarts() -> &'static [(u8, Ns16550<Mmio>)] {
     DEVICES.get().map_or(&[], |devices| &devices.uarts)
 }
 

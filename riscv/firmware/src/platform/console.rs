@@ -5,7 +5,9 @@ use core::fmt::{self, Write};
 
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
-use poorwill_drivers::uart::{LineEvents, Printed, Uart, UartState, Unsent};
+use poorwill_drivers::uart::{
+    Chip, ConsoleChip, InputControl, Line, LineEvents, Printed, UartState, Unsent,
+};
 use poorwill_log::{Log, LogLine, PrintedLine};
 use poorwill_sleep::NotKept;
 use spin::Mutex;
@@ -15,7 +17,7 @@ use super::power_fail;
 use poorwill_state::{KeepValue, Saving, Section};
 
 /// The console of the machine. Output is dropped until it is set.
-static CONSOLE: Mutex<Option<Uart<Mmio>>> = Mutex::new(None);
+static CONSOLE: Mutex<Option<Line<ConsoleChip<Mmio>>>> = Mutex::new(None);
 
 /// The log, which gets each line that the console gets.
 static LOG: Mutex<Option<&'static mut Log>> = Mutex::new(None);
@@ -25,10 +27,10 @@ static LOG: Mutex<Option<&'static mut Log>> = Mutex::new(None);
 /// # Safety
 ///
 /// `uart` is the console of this machine in the device tree.
-pub(crate) unsafe fn start(uart: devicetree::Uart) {
+pub(crate) unsafe fn start(uart: devicetree::Console) {
     // SAFETY: passed on to the caller.
-    let registers = unsafe { Mmio::new(uart.base) };
-    *CONSOLE.lock() = Some(Uart::new(registers, &uart));
+    let registers = unsafe { Mmio::new(uart.base()) };
+    *CONSOLE.lock() = Some(Line::new(ConsoleChip::new(registers, &uart)));
 }
 
 /// Sets the log, once. Reports a panic that ended the last start.
@@ -62,7 +64,7 @@ pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
 }
 
 /// Prints lines of a domain without the console's UART, if the console is free; see
-/// [`Uart::print_some`].
+/// [`Line::print_some`].
 pub(crate) fn print_some(next: &mut dyn FnMut(&mut PrintedLine) -> bool) -> Printed {
     match CONSOLE.try_lock().as_deref_mut() {
         Some(Some(uart)) => uart.print_some(next, milliseconds(), &power_is_good),
@@ -83,21 +85,45 @@ pub(crate) fn is_there() -> bool {
     CONSOLE.lock().is_some()
 }
 
+/// Returns whether an image has the settings of the console's UART.
+pub(super) fn is_kept() -> bool {
+    let console = CONSOLE.lock();
+    let chip = console.as_ref().map(Line::chip);
+    chip.is_some_and(|chip| matches!(chip, ConsoleChip::Ns16550(_)))
+}
+
+/// Lets [`line_events`] report each byte. Returns what [`close_input`] restores.
+pub(crate) fn open_input() -> Option<InputControl> {
+    CONSOLE.lock().as_ref()?.chip().open_input()
+}
+
+/// Restores the OS's settings after [`open_input`].
+pub(crate) fn close_input(before: Option<InputControl>) {
+    if let Some(uart) = CONSOLE.lock().as_ref() {
+        uart.chip().close_input(before);
+    }
+}
+
 /// Events on the console's line since the last call. A break is reported once.
 pub(crate) fn line_events() -> LineEvents {
-    (CONSOLE.lock().as_ref()).map_or_else(LineEvents::default, Uart::events)
+    (CONSOLE.lock().as_ref()).map_or_else(LineEvents::default, |uart| uart.chip().events())
 }
 
 /// The OS's settings of the console's UART.
 pub(super) fn capture() -> Option<UartState> {
-    CONSOLE.lock().as_ref().map(Uart::capture)
+    match CONSOLE.lock().as_ref()?.chip() {
+        ConsoleChip::Ns16550(uart) => Some(uart.capture()),
+        ConsoleChip::Sifive(_) => None,
+    }
 }
 
 /// Restores the OS's settings, after the firmware's last line has left.
 pub(super) fn restore(state: &UartState) {
     if let Some(uart) = CONSOLE.lock().as_ref() {
         uart.drain();
-        uart.restore(state);
+        if let ConsoleChip::Ns16550(uart) = uart.chip() {
+            uart.restore(state);
+        }
     }
 }
 
@@ -109,7 +135,7 @@ impl KeepValue for AmidLine {
     const SECTION: Section = (u32::from_le_bytes(*b"LINE"), 1);
 
     fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<[u8; 0]>>, NotKept> {
-        let is_amid_line = CONSOLE.lock().as_ref().is_some_and(Uart::is_amid_line);
+        let is_amid_line = CONSOLE.lock().as_ref().is_some_and(Line::is_amid_line);
         Ok(is_amid_line.then_some([]))
     }
 }

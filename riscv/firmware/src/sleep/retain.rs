@@ -27,7 +27,10 @@ impl Resting {
                 hart,
                 timer: HeldTimer::hold(hart.timer()),
             };
+            let has_console = hart.domain().has_console;
+            let input = has_console.then(console::open_input).flatten();
             let result = job(&mut resting);
+            console::close_input(input);
             resting.timer.give_back();
             result
         })

@@ -80,11 +80,11 @@ fn what_an_os_has_programmed_comes_back() {
         os.fifo_control.set(1);
         *os.others.borrow_mut() = [0, 5, 0, 0, 11, 0, 0, 0x5a];
         os.line_control.set(line_control);
-        let state = Uart::new(&os, &described).capture();
+        let state = Ns16550::new(&os, &described).capture();
         assert_eq!(os.line_control.get(), line_control, "as it was");
 
         let after = Programmed::default();
-        Uart::new(&after, &described).restore(&state);
+        Ns16550::new(&after, &described).restore(&state);
         assert_eq!(after.line_control.get(), line_control);
         assert_eq!(after.divisor.get(), os.divisor.get());
         assert_eq!(after.fifo_control.get(), 1);
@@ -114,14 +114,14 @@ fn a_busy_uart_loses_and_sends_no_byte() {
     };
     for (ignored, is_known) in [(100, true), (u32::MAX, false)] {
         let os = programmed(ignored);
-        let state = Uart::new(&os, &described).capture();
+        let state = Ns16550::new(&os, &described).capture();
         assert_eq!(state.has_unknown_divisor, u8::from(!is_known));
         assert_eq!((state.interrupts, state.line_control), (5, 3));
 
         let after = Programmed::default();
         after.divisor.set([7, 7]);
         after.ignored.set(ignored);
-        Uart::new(&after, &described).restore(&state);
+        Ns16550::new(&after, &described).restore(&state);
         assert_eq!(*after.sent.borrow(), [0; 0]);
         assert_eq!(*after.others.borrow(), *os.others.borrow());
         let divisor = if is_known { [12, 1] } else { [7, 7] };
@@ -142,10 +142,10 @@ fn the_last_line_leaves_before_the_settings_change() {
     };
     let uart = Programmed::default();
     uart.idle_after.set(500);
-    Uart::new(&uart, &described).drain();
+    Line::new(Ns16550::new(&uart, &described)).drain();
     assert_eq!(uart.idle_after.get(), 0);
     // One that never becomes idle holds the wake for a limited time.
     uart.idle_after.set(u32::MAX);
-    Uart::new(&uart, &described).drain();
+    Line::new(Ns16550::new(&uart, &described)).drain();
     assert_eq!(uart.idle_after.get(), u32::MAX - PATIENCE);
 }

@@ -1,0 +1,78 @@
+use poorwill_devicetree::Console;
+
+use super::chip::{Chip, LineEvents};
+use super::ns16550::Ns16550;
+use super::sifive::{InputControl, Sifive};
+use crate::Registers;
+
+/// The console's UART.
+#[derive(Debug)]
+pub enum ConsoleChip<R> {
+    /// A 16550.
+    Ns16550(Ns16550<R>),
+    /// SiFive's.
+    Sifive(Sifive<R>),
+}
+
+impl<R: Registers<u8> + Registers<u32>> ConsoleChip<R> {
+    /// The UART in `described`, with its registers.
+    pub fn new(registers: R, described: &Console) -> Self {
+        match described {
+            Console::Ns16550(uart) => ConsoleChip::Ns16550(Ns16550::new(registers, uart)),
+            Console::Sifive { .. } => ConsoleChip::Sifive(Sifive::start(registers)),
+        }
+    }
+
+    /// Lets [`Chip::events`] report each byte, also if the OS has closed the receiver. Returns what
+    /// [`close_input`](Self::close_input) restores.
+    pub fn open_input(&self) -> Option<InputControl> {
+        match self {
+            ConsoleChip::Ns16550(_) => None,
+            ConsoleChip::Sifive(uart) => Some(uart.open_input()),
+        }
+    }
+
+    /// Restores the OS's settings.
+    pub fn close_input(&self, before: Option<InputControl>) {
+        if let (ConsoleChip::Sifive(uart), Some(before)) = (self, before) {
+            uart.close_input(before);
+        }
+    }
+
+    fn chip(&self) -> &dyn Chip {
+        match self {
+            ConsoleChip::Ns16550(uart) => uart,
+            ConsoleChip::Sifive(uart) => uart,
+        }
+    }
+}
+
+impl<R: Registers<u8> + Registers<u32>> Chip for ConsoleChip<R> {
+    fn is_ready(&self) -> bool {
+        self.chip().is_ready()
+    }
+
+    fn put(&self, byte: u8) {
+        self.chip().put(byte);
+    }
+
+    fn is_being_set(&self) -> bool {
+        self.chip().is_being_set()
+    }
+
+    fn put_amid_settings(&self, byte: u8) {
+        self.chip().put_amid_settings(byte);
+    }
+
+    fn take(&self) -> Option<u8> {
+        self.chip().take()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.chip().is_idle()
+    }
+
+    fn events(&self) -> LineEvents {
+        self.chip().events()
+    }
+}
