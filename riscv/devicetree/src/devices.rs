@@ -6,7 +6,7 @@ use poorwill_pci::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 
 use crate::binding::Binding;
 use crate::bound::{self, TooMany};
-use crate::node::{cell, cells, phandle, reg};
+use crate::node::{cell, cells, reg};
 
 /// A 16550 UART.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,21 +62,6 @@ impl Console {
             Console::Sifive { base } => base,
         }
     }
-}
-
-pub(crate) fn find_by_phandle<'a>(
-    node: FdtNode<'a>,
-    wanted: u32,
-    depth: u8,
-) -> Option<FdtNode<'a>> {
-    if phandle(node) == Some(wanted) {
-        return Some(node);
-    }
-    if depth > 4 {
-        return None;
-    }
-    node.children()
-        .find_map(|child| find_by_phandle(child, wanted, depth + 1))
 }
 
 /// A PCI host bridge whose configuration space is mapped (ECAM).

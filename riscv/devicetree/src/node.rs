@@ -94,6 +94,22 @@ pub(crate) fn phandle(node: FdtNode<'_>) -> Option<u32> {
     node.phandle().ok().flatten()
 }
 
+/// The node with a phandle, not deep below `node`.
+pub(crate) fn find_by_phandle<'a>(
+    node: FdtNode<'a>,
+    wanted: u32,
+    depth: u8,
+) -> Option<FdtNode<'a>> {
+    if phandle(node) == Some(wanted) {
+        return Some(node);
+    }
+    if depth > 4 {
+        return None;
+    }
+    node.children()
+        .find_map(|child| find_by_phandle(child, wanted, depth + 1))
+}
+
 /// The pairs (phandle of a hart's interrupt controller, interrupt number) of
 /// `interrupts-extended`.
 pub(crate) fn hart_interrupts<'a>(node: FdtNode<'a>) -> impl Iterator<Item = (u32, u32)> + use<'a> {

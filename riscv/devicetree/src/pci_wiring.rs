@@ -4,8 +4,8 @@ use poorwill_memory::PhysRange;
 use poorwill_pci::Function;
 
 use crate::binding::Binding;
-use crate::devices::{find_by_phandle, int};
-use crate::node::{BUS_LEVELS, cell, cells, is_any, is_enabled};
+use crate::devices::int;
+use crate::node::{BUS_LEVELS, cell, cells, find_by_phandle, is_any, is_enabled};
 
 /// Cells of a PCI address, and of a pin.
 const ADDRESS_CELLS: usize = 3;

@@ -5,8 +5,7 @@ use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 use thiserror::Error;
 
-use crate::devices::find_by_phandle;
-use crate::node::{NodeName, cell, cells, is_any, is_enabled, name_of, reg};
+use crate::node::{NodeName, cell, cells, find_by_phandle, is_any, is_enabled, name_of, reg};
 
 /// What resets the machine, and what switches its power off.
 #[derive(Clone, Debug, Default)]

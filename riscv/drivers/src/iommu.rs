@@ -14,6 +14,7 @@ mod memory;
 mod mode;
 mod queue;
 mod register;
+mod table_bytes;
 mod translating;
 
 use core::fmt;
@@ -27,6 +28,7 @@ pub use faults::{Access, Drained, Fault, FaultCause};
 pub use map::{DmaRange, IdentityMap};
 pub use memory::{TableMemory, TablePages};
 pub use mode::{Iommu, IommuMode};
+pub use table_bytes::table_bytes;
 pub use translating::TranslatingIommu;
 
 /// The most reads of a register while the driver waits for the IOMMU. With fewer than ten

@@ -17,6 +17,23 @@ pub struct PlacedFunction {
     pub buses: Option<(u8, u8)>,
 }
 
+impl PlacedFunction {
+    /// Returns whether this is the function's routing ID, or one of a bus below it.
+    #[must_use]
+    pub fn has_id(&self, id: u32) -> bool {
+        let bus = id >> 8;
+        let is_below = |(first, last)| (u32::from(first)..=u32::from(last)).contains(&bus);
+        u32::from(self.function.routing_id()) == id || self.buses.is_some_and(is_below)
+    }
+
+    /// The highest routing ID of the buses below it, or of its own bus.
+    #[must_use]
+    pub fn highest_id(&self) -> u32 {
+        let last = self.buses.map_or(self.function.bus, |(_, last)| last);
+        u32::from(last) << 8 | 0xff
+    }
+}
+
 /// Addresses that a function decodes, or that a bridge forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedRange {

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use poorwill_memory::PhysRange;
 use poorwill_pci::Function;
-use poorwill_pci::placement::{AddressKind, PlacedFunction};
+use poorwill_pci::placement::{AddressKind, PlacedFunction, PlacedRange};
 
 use super::limits::{
     MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, MAX_FUNCTION_RANGES, MAX_MACHINE_FUNCTIONS,
@@ -85,6 +85,17 @@ pub struct FunctionRange {
     pub is_prefetchable: bool,
     /// The addresses on the bus; not empty.
     pub range: PhysRange,
+}
+
+impl From<&FunctionRange> for PlacedRange {
+    fn from(range: &FunctionRange) -> Self {
+        PlacedRange {
+            function: range.function,
+            register: range.register,
+            kind: range.kind,
+            range: range.range,
+        }
+    }
 }
 
 impl Partition {

@@ -30,25 +30,11 @@ pub struct TranslatingIommu<R, M> {
     next_space: u32,
 }
 
-/// Pages for the queues and for a directory's root.
-const FIXED_PAGES: u64 = 3;
-/// The most directory pages that one device adds: two upper roots, and two pages of its own.
-const PAGES_OF_DEVICE: u64 = 4;
-
 impl<R, M> TranslatingIommu<R, M>
 where
     R: Registers<u32> + Registers<u64>,
     M: TableMemory,
 {
-    /// The most pages for queues, contexts of `devices` devices, and `maps` maps with `ranges` ranges
-    /// in total.
-    #[must_use]
-    pub const fn max_pages(devices: u64, maps: u64, ranges: u64) -> u64 {
-        let roots = maps * IdentityMap::max_pages(0);
-        let tables = IdentityMap::max_pages(ranges) - IdentityMap::max_pages(0);
-        FIXED_PAGES + PAGES_OF_DEVICE * devices + roots + tables
-    }
-
     /// Turns translation on, with all contexts closed (6.2). Whatever an earlier boot stage set up
     /// is turned off first. The directory has the fewest levels that hold `highest`.
     ///

@@ -9,7 +9,7 @@ use arrayvec::ArrayVec;
 use poorwill_arch::pci::config_space;
 use poorwill_arch::{IommuMemory, Mmio};
 use poorwill_devicetree::{
-    DomainNode, FunctionRange, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, MAX_IOMMUS, Machine, Partition,
+    DomainNode, MAX_DOMAIN_FUNCTIONS, MAX_DOMAINS, MAX_IOMMUS, Machine, Partition,
 };
 use poorwill_drivers::iommu::{
     Context, DeviceId, DmaRange, Fault, IdentityMap, IommuError, TablePages, TranslatingIommu,
@@ -101,29 +101,8 @@ const LOOK_EVERY_MS: u64 = 100;
 /// Most records that one look takes.
 const RECORDS: usize = 16;
 
-/// Bytes for the IOMMUs' tables and queues.
-pub(crate) fn table_bytes(partition: &Partition, machine: &Machine) -> u64 {
-    let with_functions = || (partition.domains.iter()).filter(|node| !node.functions.is_empty());
-    let own = partition.functions.len() as u64;
-    // One of machine mode's own functions, with its work memory and that of all domains.
-    let has_own = u64::from(own > 0);
-    let maps = with_functions().count() as u64 + has_own;
-    if maps == 0 {
-        return 0;
-    }
-    let devices = with_functions().map(|node| node.functions.len() as u64);
-    // A hole splits a range of memory.
-    let holes = machine.reserved.len() + 2;
-    let memory = |node: &DomainNode| (2 * node.regions.len() + holes) as u64;
-    let ranges = with_functions().map(|node| memory(node) + node.harts.len() as u64);
-    let of_all = partition.domains.iter().map(memory).sum::<u64>() + 1;
-    let ranges = ranges.sum::<u64>() + has_own * of_all;
-    let pages = Iommu::max_pages(own + devices.sum::<u64>(), maps, ranges);
-    pages * machine.iommus.len() as u64 * PAGE_BYTES
-}
-
 /// Turns off all PCI functions but those of the partition, places these, and gives them contexts.
-/// The domains are those of the partition, in its order; `tables` has [`table_bytes`]. `work` is the
+/// The domains are those of the partition, in its order; `tables` has `table_bytes`. `work` is the
 /// memory of sleeps and wakes, in which machine mode's own functions have their queues.
 ///
 /// # Errors
@@ -148,12 +127,17 @@ pub(crate) unsafe fn start(
         own: ArrayVec::new(),
         owned: ArrayVec::new(),
     };
-    if let Some(highest) = functions().map(highest_id).max() {
+    if let Some(highest) = functions().map(PlacedFunction::highest_id).max() {
         for address in &machine.iommus {
             // SAFETY: passed on to the caller.
             let iommu = unsafe {
                 let registers = Mmio::new(*address);
-                Iommu::start(registers, IommuMemory::new(tables), &mut pages, highest)?
+                Iommu::start(
+                    registers,
+                    IommuMemory::new(tables),
+                    &mut pages,
+                    DeviceId(highest),
+                )?
             };
             fences.iommus.push(iommu);
         }
@@ -163,7 +147,7 @@ pub(crate) unsafe fn start(
         // SAFETY: passed on to the caller.
         let config = unsafe { config_space(host) };
         let ranges = nodes.iter().flat_map(|node| &node.ranges);
-        let ranges = ranges.chain(&partition.ranges).map(placed_range);
+        let ranges = ranges.chain(&partition.ranges).map(PlacedRange::from);
         let plan = Plan::new(functions().copied(), ranges);
         plan.place(&config, &host.bridge)?;
         of_domains().try_for_each(|one| look(&config, one.function))?;
@@ -189,7 +173,7 @@ pub(crate) fn own() -> impl Iterator<Item = (Function, impl Iterator<Item = Plac
         functions.map(move |one| (partition, one.function))
     });
     functions.map(|(partition, function)| {
-        let ranges = partition.ranges.iter().map(placed_range);
+        let ranges = partition.ranges.iter().map(PlacedRange::from);
         (
             function,
             ranges.filter(move |range| range.function == function),
@@ -267,21 +251,6 @@ pub(crate) fn open_for<R>(job: impl FnOnce() -> R) -> Result<R, DmaError> {
 /// Returns whether machine mode's IOMMUs fence the functions.
 pub(crate) fn is_fenced() -> bool {
     FENCES.get().is_some()
-}
-
-/// The highest device ID of a function, and of those below it.
-fn highest_id(one: &PlacedFunction) -> DeviceId {
-    let last = one.buses.map_or(one.function.bus, |(_, last)| last);
-    DeviceId(u32::from(last) << 8 | 0xff)
-}
-
-fn placed_range(range: &FunctionRange) -> PlacedRange {
-    PlacedRange {
-        function: range.function,
-        register: range.register,
-        kind: range.kind,
-        range: range.range,
-    }
 }
 
 /// Looks for facts that only the bus shows.
@@ -374,17 +343,9 @@ impl Fences {
     /// The domain of a device, by its index.
     fn owner(&self, device: DeviceId) -> Option<usize> {
         let mut owned = self.owned.iter();
-        owned.find(|one| one.has(device)).map(|one| one.domain)
-    }
-}
-
-impl Owned {
-    /// Whether this is the function's device ID, or one of a bus below it.
-    fn has(&self, device: DeviceId) -> bool {
-        let bus = device.0 >> 8;
-        let is_below = |(first, last)| (u32::from(first)..=u32::from(last)).contains(&bus);
-        DeviceId::from(self.function.function) == device
-            || self.function.buses.is_some_and(is_below)
+        owned
+            .find(|one| one.function.has_id(device.0))
+            .map(|one| one.domain)
     }
 }
 

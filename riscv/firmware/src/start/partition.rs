@@ -18,6 +18,7 @@ use poorwill_domain::{
     Domain, DomainError, FwDynamic, KeptRanges, LoadedStage, Surroundings, has_everything,
     memory_of,
 };
+use poorwill_drivers::iommu::table_bytes;
 use poorwill_memory::{MAX_RANGES, MemoryMap, MemoryMapError, PhysRange};
 use spin::Once;
 use thiserror::Error;
@@ -276,7 +277,7 @@ unsafe fn set_up(
         .collect();
     // SAFETY: the previous stage left these trees, and no other code uses them yet.
     let taken = unsafe { taken(machine, partition, &stages, firmware)? };
-    let tables = dma::table_bytes(partition, machine);
+    let tables = table_bytes(partition, machine);
     let data = second_range(machine, partition, &stages, &taken, bytes + tables)?;
     add_domains(
         machine,
@@ -304,7 +305,7 @@ pub(super) unsafe fn fence_dma(
     partition: &'static Partition,
     data: PhysRange,
 ) -> Result<(), Refused> {
-    let tables = dma::table_bytes(partition, machine);
+    let tables = table_bytes(partition, machine);
     let tables = PhysRange::new(data.end - tables, tables);
     // SAFETY: passed on to the caller; nothing else uses the end of the second range.
     let fenced = unsafe { dma::start(partition, machine, tables, hart::memory::range()) };

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::iommu::table_bytes::max_pages;
 
 /// Unit of random ranges' ends: a page, 2 MiB or 1 GiB, so that leaves of each level occur.
 fn end() -> impl Strategy<Value = u64> {
@@ -69,7 +70,7 @@ proptest! {
         model.is_late = is_late;
         let all_ranges = maps.iter().map(|(_, ranges)| ranges.len() as u64).sum();
         let count = maps.len() as u64;
-        let mut pages = table_pages(Driver::max_pages(count, count, all_ranges));
+        let mut pages = table_pages(max_pages(count, count, all_ranges));
         let mut iommu = Driver::start(&model, &model, &mut pages, DeviceId(0)).unwrap();
         let mut built = Vec::new();
         for (device, ranges) in &maps {
