@@ -29,7 +29,12 @@ pub(crate) enum Binding {
 impl Binding {
     /// The binding of the first known name in the node's `compatible`.
     pub(crate) fn of(node: FdtNode<'_>) -> Option<Self> {
-        node.compatible()?.find_map(|name| match name {
+        node.compatible()?.find_map(Self::named)
+    }
+
+    /// The binding of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
             "ns16550a" | "ns16550" | "snps,dw-apb-uart" => Some(Binding::Uart),
             "sifive,uart0" => Some(Binding::SifiveUart),
             "riscv,clint0" | "sifive,clint0" => Some(Binding::Clint),
@@ -50,6 +55,6 @@ impl Binding {
             "qemu,fw-cfg-mmio" => Some(Binding::FwCfg),
             POWER_FAIL => Some(Binding::PowerFail),
             _ => None,
-        })
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::own_size::{self, Closing};
 /// Machine-level external interrupt of a hart.
 pub(crate) const MACHINE_EXTERNAL: u32 = 11;
 /// Supervisor-level external interrupt of a hart.
-const SUPERVISOR_EXTERNAL: u32 = 9;
+pub(crate) const SUPERVISOR_EXTERNAL: u32 = 9;
 
 /// Maximum number of PLICs: one for each socket.
 pub const MAX_PLICS: usize = 4;

@@ -12,6 +12,7 @@
 
 mod binding;
 mod blob;
+mod board;
 mod bound;
 mod caches;
 mod cells;
@@ -30,6 +31,7 @@ mod intruder;
 mod isa;
 mod limit;
 mod machine;
+mod mediated;
 mod memory_controller;
 mod next_tree;
 mod node;
@@ -49,6 +51,10 @@ mod unknown_devices;
 mod visited;
 
 pub use blob::{edit, open};
+pub use board::{
+    BoardHart, BoardNode, HartState, KNOWN_PCI_HOSTS, KNOWN_TIMERS, KNOWN_UARTS, Purpose, board,
+    board_harts, without_driver,
+};
 pub use bound::TooMany;
 pub use caches::{Cache, DataCaches, MAX_CACHES};
 pub use cells::{Cells, CellsError};

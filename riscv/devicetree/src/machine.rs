@@ -51,8 +51,8 @@ pub const MAX_VIRTIO: usize = 32;
 /// Maximum number of harts of a CLINT, including monitor cores.
 const MAX_CLINT_HARTS: usize = 2 * MAX_HARTS;
 
-const MACHINE_SOFTWARE: u32 = 3;
-const MACHINE_TIMER: u32 = 7;
+pub(crate) const MACHINE_SOFTWARE: u32 = 3;
+pub(crate) const MACHINE_TIMER: u32 = 7;
 
 const MTIME: &str = "MTIME registers";
 

@@ -18,6 +18,7 @@
 
 pub mod check;
 mod claims;
+mod division;
 mod domain;
 mod fence_range;
 mod fw_dynamic;
@@ -26,8 +27,10 @@ mod kept;
 mod linux_image;
 mod partition;
 pub mod pmp;
+mod whole;
 
 pub use claims::{ClaimError, ClaimedBytes, CodeAddress};
+pub use division::{DivideError, Loaded};
 pub use domain::{
     Domain, MAX_DEVICES, MAX_FLASH, MAX_FOREIGN, NextStage, Request, Rights, StageTree,
 };
@@ -37,3 +40,4 @@ pub use harts::{HartSelection, HartSet, HartSetError, MAX_DOMAIN_HARTS};
 pub use kept::KeptRanges;
 pub use linux_image::LinuxImage;
 pub use partition::{DomainError, LoadedStage, Surroundings, has_everything, memory_of};
+pub use whole::{ALL_DEVICES, Fence, closed};

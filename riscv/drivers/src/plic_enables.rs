@@ -26,12 +26,8 @@ impl PlicEnables {
     /// gets the source `kept`.
     #[must_use]
     pub fn new(described: &devicetree::Plic, kept: Option<u32>) -> (PhysRange, Self) {
-        let all = described.contexts.iter().chain(&described.machine_contexts);
-        let count = all.max().map_or(0, |last| u64::from(*last) + 1);
-        let first = described.base.saturating_add(register::ENABLE);
-        let range = PhysRange::new(first, count * register::ENABLE_STRIDE);
         let contexts = described.contexts.clone();
-        (range, PlicEnables { contexts, kept })
+        (described.enables(), PlicEnables { contexts, kept })
     }
 }
 
@@ -67,9 +63,7 @@ impl FixedRegister {
     /// Returns the address of the source's priority and its mediator.
     #[must_use]
     pub fn priority(described: &devicetree::Plic, source: u32) -> (PhysRange, Self) {
-        let offset = register::PRIORITY + 4 * u64::from(source);
-        let place = described.base.saturating_add(offset);
-        (PhysRange::new(place, 4), FixedRegister)
+        (described.priority(source), FixedRegister)
     }
 }
 

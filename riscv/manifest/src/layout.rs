@@ -20,6 +20,19 @@ pub struct MemoryLayout {
     pub cut: CutRecord,
 }
 
+/// Offset of the page that the OS may read, from the end of the first range (`firmware.ld`).
+const READABLE_FROM_END: u64 = 2 * PAGE_BYTES;
+
+/// The page of a firmware's first range that the OS may read, on machines with a generation ID.
+#[must_use]
+pub const fn readable_page(loaded: PhysRange) -> PhysRange {
+    let start = loaded.end.saturating_sub(READABLE_FROM_END);
+    PhysRange {
+        start,
+        end: start + PAGE_BYTES,
+    }
+}
+
 impl MemoryLayout {
     /// Size of the second range on a machine with this number of harts, with or without a
     /// power-fail line.

@@ -20,10 +20,9 @@ use arrayvec::ArrayVec;
 use poorwill_devicetree::{
     Console, DomainNode, MAX_DOMAINS, Machine, NextMode, NodeName, tree_place,
 };
-use poorwill_domain::pmp::PHYSICAL_ADDRESS_BITS;
 use poorwill_domain::{
-    Domain, DomainError, HartSet, HartSetError, LoadedStage, NextStage, Rights, StageTree,
-    TREE_GROWTH,
+    ALL_DEVICES, Domain, DomainError, HartSet, HartSetError, LoadedStage, NextStage, Rights,
+    StageTree, TREE_GROWTH,
 };
 use poorwill_memory::{MemoryMap, PhysRange};
 use poorwill_sleep::DomainSet;
@@ -130,9 +129,7 @@ pub(super) fn start(
         harts,
         memory: memory.clone(),
         flash: (machine.flash.iter().flat_map(|flash| flash.of_os(vault))).collect(),
-        devices: [PhysRange::new(0, 1 << PHYSICAL_ADDRESS_BITS)]
-            .into_iter()
-            .collect(),
+        devices: [ALL_DEVICES].into_iter().collect(),
         registers: ArrayVec::new(),
         foreign: None,
         next_stage: NextStage {

@@ -1,11 +1,9 @@
 //! Physical memory protection: probes a hart's PMP, and writes the plan of `poorwill_domain` into
 //! its registers.
 
-use arrayvec::ArrayVec;
 use poorwill_arch::{fence, hart_id, pmp as registers};
-use poorwill_domain::pmp::{
-    Lost, MAX_ENTRIES, MAX_PLANNED, PlanError, Pmp, PmpPlan, PmpRegisters, TooManyRanges, Wanted,
-};
+use poorwill_domain::Fence;
+use poorwill_domain::pmp::{Lost, MAX_ENTRIES, PlanError, Pmp, PmpPlan, PmpRegisters};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::Protection;
 use thiserror::Error;
@@ -68,22 +66,13 @@ pub(crate) fn start(
         );
         return Ok(false);
     }
-    let mut list = ArrayVec::<PhysRange, MAX_PLANNED>::new();
-    let mut add = |range| (list.try_push(range)).map_err(|_| of_this_hart(TooManyRanges.into()));
-    let mut needed = 0;
-    for range in closed {
-        add(range)?;
-        needed += 1;
-    }
-    wished.into_iter().try_for_each(add)?;
-    let wanted = Wanted {
-        readable: readable.as_slice(),
-        closed: &list,
+    let fence = Fence {
+        readable,
         memory: domain.memory.ranges(),
         devices: &domain.devices,
         registers: &domain.registers,
     };
-    let (plan, has_wished) = PmpPlan::best(&wanted, needed, pmp).map_err(of_this_hart)?;
+    let (plan, has_wished) = fence.plan(closed, wished, pmp).map_err(of_this_hart)?;
     domain.plan.call_once(|| plan);
     Ok(has_wished)
 }

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU32;
 use arrayvec::ArrayVec;
 use poorwill_arch::fw_cfg::Place;
 use poorwill_arch::{Mmio, guarded};
-use poorwill_devicetree::{MAX_FW_CFGS, Machine, PowerFailInput};
+use poorwill_devicetree::{MAX_FW_CFGS, Machine};
 use poorwill_drivers::fw_cfg::{FwCfg, FwCfgState};
 use poorwill_drivers::mediated::{CallerMemory, MediatedRegisters, RegisterAccess, Ruling};
 use poorwill_drivers::{FixedRegister, MediatedDevice, PlicEnables, TimeAlone};
@@ -19,18 +19,12 @@ type Registers = MediatedRegisters<Device>;
 
 /// Mediated registers of the machine's PLICs, with their addresses: enable registers, and the
 /// priority of machine mode's own source.
-pub(crate) fn plic_registers(machine: &Machine) -> impl Iterator<Item = (PhysRange, Device)> {
-    let line = machine.power_fail.map(|line| line.input);
-    let kept = move |place| match line {
-        Some(PowerFailInput::Plic {
-            place: of, source, ..
-        }) if of == place => Some(source),
-        _ => None,
-    };
+fn plic_registers(machine: &Machine) -> impl Iterator<Item = (PhysRange, Device)> {
     let plics = machine.interrupts.plics.iter().enumerate();
     plics.flat_map(move |(place, plic)| {
-        let (range, enables) = PlicEnables::new(plic, kept(place));
-        let priority = kept(place).map(|source| FixedRegister::priority(plic, source));
+        let kept = machine.kept_source(place);
+        let (range, enables) = PlicEnables::new(plic, kept);
+        let priority = kept.map(|source| FixedRegister::priority(plic, source));
         let priority = priority.map(|(range, register)| (range, Device::Fixed(register)));
         [(range, Device::PlicEnables(enables))]
             .into_iter()

@@ -5,17 +5,18 @@ use core::slice;
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{Hart, Machine, Partition, identity_with};
 use poorwill_domain::pmp::Pmp;
+use poorwill_domain::{self as domains, DivideError};
 use poorwill_drivers::Iommu;
 use poorwill_memory::{MachineIdentity, MemoryMap, PAGE_BYTES, Page, PhysRange};
 use poorwill_sleep::WarmResetRecord;
 use thiserror::Error;
 
-use super::memory::{self, DivideError, Memory};
+use super::memory::{self, Memory};
 use super::partition;
 use super::previous::{Described, Previous};
 use crate::domain::{self, pmp};
 use crate::entry::stack::{self, Stacks};
-use crate::platform::mediated::{self, Mediated, Mediates};
+use crate::platform::mediated::{Mediated, Mediates};
 use crate::platform::power_fail::{CutObstacle, PowerFail};
 use crate::platform::{
     Platform, bus, entropy, generation_id, interrupts, platform, ram, set_platform, vault,
@@ -227,16 +228,14 @@ fn protect(
     protection: Pmp,
     fenced: bool,
 ) -> Result<Mediates, pmp::PmpError> {
-    let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
     // The kept ranges of a partition include the rest.
-    let rest = own.chain(registers.copied()).filter(|_| !fenced);
+    let rest = domains::closed(machine, own).filter(|_| !fenced);
     let closed = rest.chain(partition::kept().iter().copied());
     let mut plics = !fenced;
     for domain in domain::all() {
-        let registers = mediated::plic_registers(machine).map(|(range, _)| range);
         // Among domains only one has a PLIC: it need not be mediated, as no other one takes its
         // interrupts.
-        let wished = registers.filter(|_| !fenced);
+        let wished = machine.mediated_plic_registers().filter(|_| !fenced);
         plics &= pmp::start(domain, closed.clone(), wished, readable, protection)?;
     }
     // Domains that are fenced have the clock's time alone, and no configuration device.

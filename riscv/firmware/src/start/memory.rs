@@ -1,29 +1,12 @@
 //! Divides the machine's memory between the firmware and its domains.
 
-use arrayvec::ArrayVec;
-use poorwill_devicetree::{MAX_RESERVED, MAX_WEAR_RANGES, Machine, place};
-use poorwill_domain::{DomainError, memory_of};
-use poorwill_memory::{MemoryMap, MemoryMapError, PAGE_BYTES, PhysRange};
-use thiserror::Error;
+use poorwill_devicetree::Machine;
+use poorwill_domain::{DivideError, Loaded, memory_of};
+use poorwill_memory::{MemoryMap, PAGE_BYTES, PhysRange};
 
 use super::previous::{Described, Previous};
 use crate::entry::stack;
 use crate::platform::firmware_range;
-
-/// Maximum number of ranges that the firmware's second range must avoid: the tree's reserved
-/// ranges, the firmware, the next stage and the tree, and if possible wear-levelled memory.
-const MAX_TAKEN: usize = MAX_RESERVED + 3 + MAX_WEAR_RANGES;
-
-/// Why the memory cannot be divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum DivideError {
-    #[error(transparent)]
-    Memory(#[from] MemoryMapError),
-    #[error("no range of memory has room for the firmware's {0} bytes")]
-    NoRoom(u64),
-    #[error(transparent)]
-    Domain(#[from] DomainError),
-}
 
 /// The machine's memory, by owner.
 pub(super) struct Memory {
@@ -55,14 +38,16 @@ pub(super) fn divide(
             (previous.information).taken(&machine.memory, previous.load)
         }
     };
-    let data = data_range(machine, firmware, taken, bytes)?;
-    let own = [firmware, data];
+    let loaded = Loaded { firmware, taken };
+    let data = loaded.data_range(machine, bytes)?;
     let os = match &previous.domains {
         Described::Lone(lone) => {
             let memory = memory_of(lone.node, &machine.memory)?;
-            os_memory(machine, &memory, own, taken)?
+            loaded.os_memory(machine, &memory, data)?
         }
-        Described::None | Described::Fenced(_) => os_memory(machine, &machine.memory, own, taken)?,
+        Described::None | Described::Fenced(_) => {
+            loaded.os_memory(machine, &machine.memory, data)?
+        }
     };
     Ok(Memory {
         firmware,
@@ -77,37 +62,4 @@ pub(super) fn data_bytes(machine: &Machine, data_pages: impl FnOnce(u64) -> u64)
     let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
     let stacks = stack::pages_needed(machine.harts.len()) as u64;
     (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES
-}
-
-/// Places the firmware's second range of memory.
-fn data_range(
-    machine: &Machine,
-    firmware: PhysRange,
-    taken: [PhysRange; 2],
-    bytes: u64,
-) -> Result<PhysRange, DivideError> {
-    let reserved = machine.reserved.iter().map(|reserved| reserved.range);
-    let mut others: ArrayVec<PhysRange, MAX_TAKEN> = reserved.collect();
-    others.push(firmware);
-    others.extend(taken);
-    let all = others.len();
-    // If possible it avoids wear-levelled memory, which cannot be found without the controller's
-    // registers.
-    others.extend(machine.memory_controller.wear_levelled.iter().copied());
-    place(&machine.memory, &others, bytes)
-        .or_else(|| place(&machine.memory, &others[..all], bytes))
-        .ok_or(DivideError::NoRoom(bytes))
-}
-
-/// The OS's part of `memory`: all but the firmware's and foreign memory.
-fn os_memory(
-    machine: &Machine,
-    memory: &[PhysRange],
-    firmware: [PhysRange; 2],
-    taken: [PhysRange; 2],
-) -> Result<MemoryMap, MemoryMapError> {
-    let loaded = taken.map(|range| range.start);
-    let holes = machine.foreign(&loaded).chain(firmware);
-    let holes: ArrayVec<PhysRange, MAX_TAKEN> = holes.collect();
-    MemoryMap::new(memory, &holes)
 }
