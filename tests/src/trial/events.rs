@@ -143,13 +143,17 @@ impl<'a> Hands<'a> {
 
     fn carry_out(&mut self, running: &mut RunningMachine, event: &Event) -> anyhow::Result<()> {
         let (after, limit) = (&event.after, self.limit);
-        let has_come = || (running.lines().iter()).any(|line| line.text.contains(after));
+        let has_come = |is_it: &dyn Fn(&str) -> bool| {
+            event.early && (running.lines().iter()).any(|line| is_it(&line.text))
+        };
         if let Some(text) = &event.matches {
             let pattern = pattern(text)?;
-            running.wait_where(text, limit, |line| pattern.is_match(line))?;
+            if !has_come(&|line| pattern.is_match(line)) {
+                running.wait_where(text, limit, |line| pattern.is_match(line))?;
+            }
         } else if event.in_line {
             running.wait_for_prompt(after, limit)?;
-        } else if !(after.is_empty() || event.early && has_come()) {
+        } else if !(after.is_empty() || has_come(&|line| line.contains(after))) {
             running.wait_for(after, limit)?;
         }
         let no_control = "there is no connection to QEMU's control socket";
