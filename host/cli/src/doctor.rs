@@ -11,6 +11,7 @@ use poorwill_machine::size::Bytes;
 use poorwill_machine::tree::COMPILER;
 use poorwill_machine::{Qemu, RECOMMENDED, in_path};
 use poorwill_memory::linux::KNOWN_VERSIONS;
+use serde_json::{Value, json};
 
 use crate::devices::warnings;
 
@@ -34,7 +35,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    fn good(what: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn good(what: &'static str, detail: impl Into<String>) -> Self {
         Finding {
             what,
             health: Health::Good,
@@ -43,12 +44,38 @@ impl Finding {
         }
     }
 
-    fn bad(what: &'static str, health: Health, detail: impl Into<String>, cure: &str) -> Self {
+    /// The finding as JSON.
+    pub(crate) fn value(&self) -> Value {
+        json!({
+            "what": self.what,
+            "health": self.health.word(),
+            "detail": self.detail,
+            "cure": self.cure,
+        })
+    }
+
+    pub(crate) fn bad(
+        what: &'static str,
+        health: Health,
+        detail: impl Into<String>,
+        cure: &str,
+    ) -> Self {
         Finding {
             what,
             health,
             detail: detail.into(),
             cure: Some(cure.to_owned()),
+        }
+    }
+}
+
+impl Health {
+    /// Its word, in text and in JSON.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Health::Good => "ok",
+            Health::Lacking => "warning",
+            Health::Missing => "missing",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The host command `poorwill`.
 #![forbid(unsafe_code)]
 
+mod board;
 mod commands;
 mod demo;
 mod devices;

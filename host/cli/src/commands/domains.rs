@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::address::address;
 use crate::domains::{Assumed, Tree};
 
 /// Show or check the domains that a machine's device tree describes.
@@ -85,13 +86,4 @@ impl Check {
             false => ExitCode::FAILURE,
         })
     }
-}
-
-/// Parses a decimal or hexadecimal address.
-fn address(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|error| format!("{error}; write 0x80000000, for example"))
 }

@@ -1,5 +1,6 @@
 //! One file for each command; `main` parses and dispatches.
 
+mod address;
 pub(crate) mod area;
 pub(crate) mod bench;
 pub(crate) mod cut;
