@@ -18,6 +18,7 @@ mod faults;
 pub mod figures;
 mod forge;
 mod frames;
+mod gdb;
 #[cfg(test)]
 mod house;
 mod instant;
@@ -50,6 +51,7 @@ mod update;
 pub use cores::{Cores, Host};
 pub use domains::{Entries, Late, Others, Part, Seen, Wake, longest_refusal, wakes};
 pub use expand::{Trial, ask_for_cuts, expand, soak_wakes};
+pub use gdb::Gdb;
 pub use ledger::Ledger;
 pub use plan::{Plan, load_plan, read_plan};
 pub use prepared::Prepared;

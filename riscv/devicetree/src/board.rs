@@ -9,7 +9,8 @@ use crate::chosen::stdout_name;
 use crate::interrupts::{MACHINE_EXTERNAL, SUPERVISOR_EXTERNAL};
 use crate::machine::{MACHINE_SOFTWARE, MACHINE_TIMER};
 use crate::node::{
-    MAX_DEPTH, can_run_os, hart_interrupts, is_any, is_enabled, is_enabled_hart, phandle, reg,
+    MAX_DEPTH, can_run_os, hart_interrupts, has_mmu, is_any, is_enabled, is_enabled_hart, phandle,
+    reg,
 };
 
 /// Known UARTs, timers and PCI host bridges, by `compatible`.
@@ -39,6 +40,8 @@ pub struct BoardHart {
     pub id: Option<u64>,
     /// Whether an OS can start on it.
     pub state: HartState,
+    /// The tree says that it has an MMU.
+    pub has_mmu: bool,
     /// A known controller has its MSIP register.
     pub has_msip: bool,
     /// A known timer has its MTIMECMP register.
@@ -48,14 +51,11 @@ pub struct BoardHart {
 }
 
 impl BoardHart {
-    /// Returns whether machine mode could run a program of its own on the hart: it parks although it
-    /// is enabled, and has a timer, IPIs and external interrupts.
+    /// Returns whether machine mode could run a program of its own on the hart, if it is enabled: no
+    /// OS starts there, and the hart has a timer, IPIs and external interrupts.
     #[must_use]
-    pub fn may_be_weak_core(&self) -> bool {
-        self.state == HartState::NoMmu
-            && self.has_msip
-            && self.has_mtimecmp
-            && self.machine_context.is_some()
+    pub fn suits_weak_core(&self) -> bool {
+        !self.has_mmu && self.has_msip && self.has_mtimecmp && self.machine_context.is_some()
     }
 }
 
@@ -125,6 +125,7 @@ fn hart(root: FdtNode<'_>, cpu: FdtNode<'_>) -> BoardHart {
     let mut hart = BoardHart {
         id: reg(cpu, 0).map(|range| range.start),
         state,
+        has_mmu: has_mmu(cpu),
         has_msip: false,
         has_mtimecmp: false,
         machine_context: None,

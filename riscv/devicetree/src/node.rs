@@ -50,9 +50,13 @@ pub(crate) fn can_run_os(cpu: FdtNode<'_>) -> bool {
     is_enabled_hart(cpu)
         && cpu.child("interrupt-controller").is_some()
         && reg(cpu, 0).is_some()
-        && cpu
-            .property("mmu-type")
-            .is_some_and(|kind| kind.value() != b"riscv,none\0")
+        && has_mmu(cpu)
+}
+
+/// Returns whether the tree says that the hart has an MMU.
+pub(crate) fn has_mmu(cpu: FdtNode<'_>) -> bool {
+    let kind = cpu.property("mmu-type");
+    kind.is_some_and(|kind| kind.value() != b"riscv,none\0")
 }
 
 pub(crate) fn cell(node: FdtNode<'_>, name: &str) -> Option<u32> {

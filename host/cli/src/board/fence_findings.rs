@@ -26,7 +26,7 @@ pub(super) fn fences(board: &Board) -> Vec<Finding> {
         let cure = "run `poorwill domains check` for their fences and PMP entries";
         return vec![Finding::bad("fences", LACKING, detail, cure)];
     }
-    // Without memory another finding says so.
+    // Another finding says what is missing.
     let Some(fences) = &board.fences else {
         return Vec::new();
     };
@@ -111,8 +111,10 @@ fn pmp(divided: &Divided, entries: usize) -> Finding {
         detail += &format!("; with a vault {}", plan_text(divided, vault));
     }
     let cure = match entries {
-        16 => "place the firmware at a round address: FIRMWARE_BASE",
-        _ => "if the harts have 8: place the firmware at a round address: FIRMWARE_BASE",
+        16 => "make FIRMWARE_SIZE a power of two, and FIRMWARE_BASE a multiple of it",
+        _ => {
+            "if harts have 8: make FIRMWARE_SIZE a power of two, and FIRMWARE_BASE a multiple of it"
+        }
     };
     let is_whole = |plan: &Plan| matches!(plan.made, Ok((_, true)));
     match (&plain.made, entries) {

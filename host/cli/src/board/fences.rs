@@ -135,9 +135,9 @@ pub(super) struct Divided {
 }
 
 impl Fences {
-    /// `None`: memory is not known, or domains have it.
+    /// The fences of a machine that is known in full; `None`: domains have its memory.
     pub(super) fn of(machine: &Machine, assumed: &Assumed) -> Option<Self> {
-        if machine.memory.is_empty() || machine.has_domains {
+        if machine.has_domains {
             return None;
         }
         let (firmware, linked_for) = assumed.first_range(&machine.memory);

@@ -1,8 +1,8 @@
 //! What the firmware would find on a board and do there, a finding for each part.
 
 use poorwill_devicetree::{
-    Aplic, DescriptionError, Drive, HartState, KNOWN_PCI_HOSTS, KNOWN_TIMERS, KNOWN_UARTS, Machine,
-    Plic, Purpose, Switch, Uart,
+    Aplic, DescriptionError, Drive, Hart, HartState, KNOWN_PCI_HOSTS, KNOWN_TIMERS, KNOWN_UARTS,
+    Machine, Plic, Purpose, Switch, Uart,
 };
 use poorwill_machine::size::Bytes;
 use poorwill_memory::PhysRange;
@@ -124,10 +124,10 @@ fn time(board: &Board) -> Finding {
         return Finding::bad(WHAT, MISSING, format!("no known timer: {found}"), &cure);
     }
     let at: Vec<_> = mtime.iter().map(|at| format!("{at:#x}")).collect();
-    let has_sstc = board.machine.harts.iter().all(|hart| hart.extensions.sstc);
-    let timers = match has_sstc {
-        true => "the OS sets its timers itself (Sstc)",
-        false => "machine mode sets the OS's timers",
+    let lacks_sstc = board.machine.harts.iter().any(|hart| !hart.extensions.sstc);
+    let timers = match lacks_sstc {
+        true => "machine mode sets the OS's timers",
+        false => "the OS sets its timers itself (Sstc)",
     };
     let at = at.join(" ");
     Finding::good(WHAT, format!("{timebase_hz} Hz, MTIME at {at}; {timers}"))
@@ -157,13 +157,12 @@ fn harts(board: &Board) -> Vec<Finding> {
             cure,
         ));
     } else {
-        let deaf = board
-            .machine
-            .harts
-            .iter()
-            .filter(|hart| hart.msip.is_none() && hart.machine_imsic.is_none());
+        let is_deaf = |hart: &&Hart| hart.msip.is_none() && hart.machine_imsic.is_none();
+        let deaf = board.machine.harts.iter().filter(is_deaf);
         let deaf: Vec<_> = deaf.map(|hart| hart.id.to_string()).collect();
-        let has_ipis = deaf.is_empty() || usable.len() == 1;
+        // An unknown timer may have IPIs, too, and another finding names it.
+        let has_ipis =
+            deaf.is_empty() || usable.len() == 1 || !board.unknown(Purpose::Timer).is_empty();
         let finding = match has_ipis {
             true => Finding::good(WHAT, format!("usable {ids}")),
             false => {
@@ -189,9 +188,10 @@ fn parked(board: &Board) -> impl Iterator<Item = Finding> {
             HartState::Incomplete => "its node has no `reg` or no `interrupt-controller`",
         };
         let id = hart.id.map_or("without ID".to_owned(), |id| id.to_string());
-        let weak = match hart.may_be_weak_core() {
-            true => "; it may be a weak core",
-            false => "",
+        let weak = match (hart.suits_weak_core(), hart.state) {
+            (true, HartState::NoMmu) => "; it may be a weak core",
+            (true, _) => "; enabled, it may be a weak core",
+            (false, _) => "",
         };
         let detail = format!("hart {id} parks: {why}{weak}");
         Some(Finding::good("parked hart", detail))
@@ -250,8 +250,9 @@ fn memory(board: &Board) -> Finding {
     let lengths = memory.iter().map(PhysRange::length);
     let bytes = Bytes(lengths.fold(0, u64::saturating_add));
     let reserved = match reserved.len() {
-        0 => "none reserved".to_owned(),
-        count => format!("{count} ranges reserved"),
+        0 => "none is reserved".to_owned(),
+        1 => "1 range is reserved".to_owned(),
+        count => format!("{count} ranges are reserved"),
     };
     Finding::good(
         WHAT,
@@ -353,30 +354,28 @@ fn entropy(machine: &Machine) -> Finding {
     }
 }
 
-fn sleeps(board: &Board) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for sleep in &board.sleeps.modes {
-        let wakes = board.sleeps.wake_sources.join(", ");
-        let finding = match &sleep.allowed {
-            _ if !board.starts() => continue,
-            Allowed::Yes if sleep.mode == "retain" => {
-                Finding::good(sleep.mode, format!("yes; woken by {wakes}"))
+fn sleeps(board: &Board) -> impl Iterator<Item = Finding> {
+    const WHAT: &str = "sleep";
+    let wakes = board.sleeps.wake_sources.join(", ");
+    board.sleeps.all.iter().map(move |sleep| {
+        let modes = sleep.modes.join(", ");
+        let is_retain = sleep.modes.contains(&"retain");
+        match &sleep.allowed {
+            Allowed::Yes if is_retain => Finding::good(WHAT, format!("{modes}: woken by {wakes}")),
+            Allowed::Yes => Finding::good(WHAT, format!("{modes}: if caches and PCI allow it")),
+            Allowed::WithArea => {
+                let place = "with a sleep area on NVMe or in persistent memory";
+                Finding::good(WHAT, format!("{modes}: {place}"))
             }
-            Allowed::Yes => Finding::good(sleep.mode, "if the caches' sizes and PCI allow it"),
-            Allowed::WithArea => Finding::good(
-                sleep.mode,
-                "with a sleep area on NVMe or in persistent memory",
-            ),
             Allowed::No(reasons) => {
-                let cure = match sleep.mode {
-                    "cut" => "describe the line: docs/cut.md",
+                let cure = match modes.as_str() {
+                    "cut" => "describe the power supply's line: docs/cut.md",
                     "retain" => "add a timer, a clock or a console",
-                    _ => "mend PCIe and power-off, above; until then the machine retains",
+                    _ => "mend the named parts; until then the machine retains",
                 };
-                Finding::bad(sleep.mode, LACKING, reasons.join("; "), cure)
+                let detail = format!("{modes}: {}", reasons.join("; "));
+                Finding::bad(WHAT, LACKING, detail, cure)
             }
-        };
-        findings.push(finding);
-    }
-    findings
+        }
+    })
 }

@@ -12,6 +12,9 @@ use poorwill_domain::FwDynamic;
 use super::fences::{Assumed, Fences};
 use super::sleeps::Sleeps;
 
+/// Number of unknown devices of a purpose that are named.
+const NAMED: usize = 3;
+
 /// A device without a driver in the firmware.
 struct Unknown {
     purpose: Purpose,
@@ -30,7 +33,7 @@ pub(crate) struct Board {
     pub(super) harts: Vec<BoardHart>,
     unknown: Vec<Unknown>,
     pub(super) assumed: Assumed,
-    /// `None`: memory is not known, or domains have it.
+    /// `None`: the machine is not known in full, or domains have its memory.
     pub(super) fences: Option<Fences>,
     pub(super) sleeps: Sleeps,
 }
@@ -97,7 +100,11 @@ impl Board {
             error,
             harts: board_harts(&tree).collect(),
             unknown,
-            fences: Fences::of(&machine, &assumed),
+            // Without an error all closed registers are known.
+            fences: match error {
+                None => Fences::of(&machine, &assumed),
+                Some(_) => None,
+            },
             sleeps: Sleeps::of(&machine),
             assumed,
             machine,
@@ -109,12 +116,17 @@ impl Board {
         self.error.is_none() && self.fences.as_ref().is_none_or(Fences::hold)
     }
 
-    /// Devices of this purpose, each with its `compatible`.
+    /// The first devices of this purpose, each with its `compatible`, and the number of others.
     pub(super) fn unknown(&self, purpose: Purpose) -> Vec<String> {
         let all = self.unknown.iter();
-        let of_purpose = all.filter(|unknown| unknown.purpose == purpose);
+        let all = all.filter(|unknown| unknown.purpose == purpose);
+        let count = all.clone().count();
         let text =
             |unknown: &Unknown| format!("{} ({})", unknown.name, unknown.compatible.join(", "));
-        of_purpose.map(text).collect()
+        let mut texts: Vec<_> = all.take(NAMED).map(text).collect();
+        if count > NAMED {
+            texts.push(format!("{} more", count - NAMED));
+        }
+        texts
     }
 }

@@ -11,15 +11,15 @@ pub(super) enum Allowed {
     No(Vec<String>),
 }
 
-/// A sleep by name.
+/// Sleeps that need the same.
 pub(super) struct Sleep {
-    pub(super) mode: &'static str,
+    pub(super) modes: &'static [&'static str],
     pub(super) allowed: Allowed,
 }
 
 /// All sleeps.
 pub(super) struct Sleeps {
-    pub(super) modes: Vec<Sleep>,
+    pub(super) all: Vec<Sleep>,
     /// What wakes a retained machine.
     pub(super) wake_sources: Vec<&'static str>,
 }
@@ -43,23 +43,13 @@ impl Sleeps {
             true => Allowed::No(vec!["nothing wakes the machine".to_owned()]),
             false => Allowed::Yes,
         };
-        let saved = ["persist", "staged", "snapshot"].map(|mode| Sleep {
-            mode,
-            allowed: saved(machine),
-        });
-        let mut modes = vec![Sleep {
-            mode: "retain",
-            allowed: retain,
-        }];
-        modes.extend(saved);
-        modes.push(Sleep {
-            mode: "cut",
-            allowed: cut(machine),
-        });
-        Sleeps {
-            modes,
-            wake_sources,
-        }
+        let sleep = |modes, allowed| Sleep { modes, allowed };
+        let all = vec![
+            sleep(&["retain"], retain),
+            sleep(&["persist", "staged", "snapshot"], saved(machine)),
+            sleep(&["cut"], cut(machine)),
+        ];
+        Sleeps { all, wake_sources }
     }
 }
 

@@ -30,7 +30,7 @@ impl Board {
             "clock": machine.rtc,
             "pci": machine.pci.iter().map(|host| range(&host.ecam)).collect::<Vec<_>>(),
             "wake_sources": self.sleeps.wake_sources,
-            "sleeps": self.sleeps.modes.iter().map(sleep).collect::<Vec<_>>(),
+            "sleeps": self.sleeps.all.iter().map(sleep).collect::<Vec<_>>(),
             "findings": self.findings().iter().map(Finding::value).collect::<Vec<_>>(),
         })
     }
@@ -48,7 +48,7 @@ impl Board {
                 json!({
                     "id": hart.id,
                     "state": state(hart.state),
-                    "may_be_weak_core": hart.may_be_weak_core(),
+                    "suits_weak_core": hart.suits_weak_core(),
                 })
             })
             .collect()
@@ -160,5 +160,5 @@ fn sleep(sleep: &Sleep) -> Value {
         Allowed::WithArea => ("with-area", &[]),
         Allowed::No(reasons) => ("no", reasons),
     };
-    json!({ "mode": sleep.mode, "allowed": allowed, "reasons": reasons })
+    json!({ "modes": sleep.modes, "allowed": allowed, "reasons": reasons })
 }
