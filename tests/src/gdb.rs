@@ -48,7 +48,10 @@ impl Gdb {
             received: Vec::new(),
             numbers: BTreeMap::new(),
         };
-        gdb.ask("qSupported:xmlRegisters=riscv")?;
+        gdb.ask("qSupported:multiprocess+;xmlRegisters=riscv")?;
+        // Each cluster of harts is a process, and the first one is attached. A machine without a
+        // second cluster refuses.
+        gdb.ask("vAttach;2")?;
         // QEMU describes registers only after it was asked for the list of descriptions.
         gdb.description("target.xml")?;
         let text = gdb.description("riscv-csr.xml")?;
@@ -97,6 +100,17 @@ impl Gdb {
         Ok(())
     }
 
+    /// Runs the machine until it stops, and selects the hart that stopped it.
+    fn run(&mut self) -> anyhow::Result<String> {
+        let stop = self.ask("c")?;
+        let hart = stop.split_once("thread:").map(|(_, rest)| rest);
+        let hart = hart.and_then(|rest| rest.split(';').next());
+        if let Some(hart) = hart {
+            self.order(&format!("Hg{hart}"))?;
+        }
+        Ok(stop)
+    }
+
     /// Runs the machine to the next store to this address.
     ///
     /// # Errors
@@ -104,7 +118,7 @@ impl Gdb {
     /// It stops elsewhere, ends, or runs on.
     pub fn run_to_store(&mut self, address: u64) -> anyhow::Result<()> {
         self.order(&format!("Z2,{address:x},1"))?;
-        let stop = self.ask("c")?;
+        let stop = self.run()?;
         ensure!(
             stop.contains(&format!("watch:{address:x};")),
             "the machine does not store to {address:#x}: {stop}"
@@ -119,7 +133,7 @@ impl Gdb {
     /// As [`run_to_store`](Self::run_to_store).
     pub fn run_to(&mut self, address: u64) -> anyhow::Result<()> {
         self.order(&format!("Z1,{address:x},4"))?;
-        let stop = self.ask("c")?;
+        let stop = self.run()?;
         ensure!(
             stop.starts_with("T05") && !stop.contains("watch"),
             "the machine does not reach {address:#x}: {stop}"
