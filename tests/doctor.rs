@@ -18,6 +18,14 @@ const ENTRIES: u64 = 16;
 /// Entries of a word of `pmpcfg`.
 const IN_A_WORD: usize = 8;
 
+/// SRST's extension and function, and kinds of a reset (SBI 3.0, chapter 10).
+const SYSTEM_RESET: [u64; 2] = [0x5352_5354, 0];
+const SHUTDOWN: u64 = 0;
+const COLD_REBOOT: u64 = 1;
+
+/// Offset of the register `output_val` of `sifive,gpio0`.
+const GPIO_OUTPUT: u64 = 0x0c;
+
 /// A kind of machine.
 struct Board {
     machine: &'static str,
@@ -71,7 +79,7 @@ impl Board {
             .into();
         all.extend(["-bios".into(), tools.firmware.clone().into()]);
         all.extend(["-kernel".into(), tools.kernel.clone().into()]);
-        all.extend(["-append", "case=alive end=off", "-display", "none"].map(OsString::from));
+        all.extend(["-append", "case=alive", "-display", "none"].map(OsString::from));
         if self.has_vault {
             let flash = tools.folder.path().join("flash");
             fs::write(&flash, vec![0xff; 32 << 20])?;
@@ -110,25 +118,19 @@ impl Board {
     /// Compares a machine with what the command says of it.
     fn compare(&self, tools: &Tools) -> anyhow::Result<()> {
         let said = self.said(tools)?;
-        let socket = tools.folder.path().join("gdb");
-        let _running = self.start(tools, &socket)?;
-        let mut gdb = Gdb::connect(&socket)?;
-        if let Some(console) = said["console"]["address"].as_u64() {
-            gdb.run_to_store(console).context("the console")?;
-        }
-        let end = said["fences"]["firmware"]["end"].as_u64();
-        let end = end.context("a first range")?;
-        gdb.run_to(end.next_multiple_of(2 << 20))
-            .context("the next stage")?;
-        compare_pmp(&mut gdb, self.plan(&said)?)?;
-        if let Some(address) = said["power_off"]["address"].as_u64() {
-            gdb.run_to_store(address).context("the power-off")?;
-            let value = said["power_off"]["value"].as_u64();
-            let value = value.context("a value")?;
-            ensure!(
-                gdb.integers()?.contains(&value),
-                "{value:#x} is not written to {address:#x}"
-            );
+        for (switch, kind) in [("reset", COLD_REBOOT), ("power_off", SHUTDOWN)] {
+            let socket = tools.folder.path().join(switch);
+            let _running = self.start(tools, &socket)?;
+            let mut gdb = Gdb::connect(&socket)?;
+            if let Some(console) = said["console"]["address"].as_u64() {
+                gdb.run_to_store(console).context("the console")?;
+            }
+            let end = said["fences"]["firmware"]["end"].as_u64();
+            let next = end.context("a first range")?.next_multiple_of(2 << 20);
+            gdb.run_to(next).context("the next stage")?;
+            compare_pmp(&mut gdb, self.plan(&said)?)?;
+            gdb.call_sbi(next, SYSTEM_RESET, [kind, 0])?;
+            compare_switch(&mut gdb, &said[switch], next).context(switch)?;
         }
         Ok(())
     }
@@ -140,6 +142,28 @@ impl Board {
         let is_its = |plan: &&Value| plan["entries"] == ENTRIES && plan["vault"] == self.has_vault;
         plans.find(is_its).context("a plan")
     }
+}
+
+/// Compares a switch with what a call for it does. A machine without the switch refuses the call, and
+/// goes on after it.
+fn compare_switch(gdb: &mut Gdb, said: &Value, call: u64) -> anyhow::Result<()> {
+    let Some(address) = said["address"].as_u64() else {
+        gdb.run_to(call + 4)?;
+        let answer = gdb.integers()?[10].cast_signed();
+        ensure!(answer < 0, "the call is answered by {answer}");
+        return Ok(());
+    };
+    if said["kind"] == "gpio" {
+        return gdb.run_to_store(address + GPIO_OUTPUT);
+    }
+    gdb.run_to_store(address)?;
+    let value = said["value"].as_u64().context("a value")?;
+    let registers = gdb.integers()?;
+    ensure!(
+        registers.contains(&value),
+        "{value:#x} is not written to {address:#x}"
+    );
+    Ok(())
 }
 
 /// Compares all entries of the stopped hart with a plan: those after it must be off.

@@ -18,6 +18,14 @@ const EVERY: Duration = Duration::from_millis(50);
 /// Bytes of a part of a register description; QEMU's packets have 4096.
 const PART: usize = 0x700;
 
+/// The bytes of `ecall` in memory.
+const ECALL: u32 = 0x7300_0000;
+
+/// Numbers of the argument registers.
+const A0: u32 = 10;
+const A6: u32 = 16;
+const A7: u32 = 17;
+
 /// A connection to a machine.
 #[derive(Debug)]
 pub struct Gdb {
@@ -150,6 +158,26 @@ impl Gdb {
         let number = self.numbers.get(name).copied();
         let ask = |number| self.register(number);
         number.map(ask).transpose()
+    }
+
+    /// Makes the stopped hart's next instruction an SBI call with these arguments. Its OS starts at
+    /// `address`, where it stands.
+    ///
+    /// # Errors
+    ///
+    /// QEMU does not take them.
+    pub fn call_sbi(
+        &mut self,
+        address: u64,
+        [extension, function]: [u64; 2],
+        arguments: [u64; 2],
+    ) -> anyhow::Result<()> {
+        self.order(&format!("M{address:x},4:{ECALL:08x}"))?;
+        let registers = [(A7, extension), (A6, function)];
+        for (number, value) in registers.into_iter().chain((A0..).zip(arguments)) {
+            self.order(&format!("P{number:x}={:016x}", value.swap_bytes()))?;
+        }
+        Ok(())
     }
 
     /// The integer registers of the stopped hart.
