@@ -5,6 +5,8 @@ mod fences;
 mod findings;
 mod read;
 mod sleeps;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub(crate) use fences::Assumed;

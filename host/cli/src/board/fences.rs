@@ -24,7 +24,7 @@ const ENTRIES: [usize; 2] = [16, 8];
 const STAGE_ALIGN: u64 = 2 << 20;
 
 /// What a tree does not state.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Assumed {
     /// The firmware's memory, by its file.
     file: Option<(PathBuf, MemoryLayout)>,
@@ -52,6 +52,12 @@ impl Assumed {
             None => None,
         };
         Ok(Assumed { file, at })
+    }
+
+    /// Assumes a usual size.
+    #[cfg(test)]
+    pub(super) fn without_file(at: Option<u64>) -> Self {
+        Assumed { file: None, at }
     }
 
     /// The firmware's first range, and the address that it is linked for if memory is elsewhere.
