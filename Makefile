@@ -181,6 +181,13 @@ count: firmware irqs-off test-kernel
 	@echo "perf: instructions"
 	@base=$$(tools/base $(BASE)) && POORWILL_BASE=$$base POORWILL_ROUNDS=$(ROUNDS) POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
 
+TREES ?=
+
+.PHONY: boards
+boards: firmware ## Write the table of boards in docs/platforms.md from the device trees in TREES=FOLDER
+	@test -d "$(TREES)" || { echo "boards: TREES names no folder of device trees"; exit 2; }
+	@POORWILL_BLESS=1 POORWILL_TREES=$(abspath $(TREES)) $(CARGO) test --locked --quiet --release -p poorwill --test boards
+
 .PHONY: run
 run: setup fetch build guest ## Start a Debian machine on this terminal; after a sleep the next run wakes it
 	@$(CLI) run

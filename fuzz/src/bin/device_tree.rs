@@ -6,7 +6,12 @@
     reason = "numbers are drawn below small limits"
 )]
 
-use poorwill_devicetree::{FixupError, Fixups, GenerationId, Machine, SpareSource, fixup};
+use poorwill_devicetree::{
+    FixupError, Fixups, GenerationId, Machine, SpareSource, board_harts, fixup, open,
+    without_driver,
+};
+use poorwill_domain::pmp::Pmp;
+use poorwill_domain::{ALL_DEVICES, Fence, Loaded, closed};
 use poorwill_memory::PhysRange;
 
 poorwill_fuzz::target!(max_len = 16384, run);
@@ -43,7 +48,14 @@ fn run(blob: &[u8]) {
     let mut buffer = blob.to_vec();
     buffer.resize(blob.len() + ROOM, 0);
     let handed = fixup(&mut buffer, &FIXUPS);
+    if let Some(tree) = open(blob) {
+        assert!(board_harts(&tree).count() >= before.as_ref().map_or(0, |found| found.harts.len()));
+        without_driver(&tree, &mut |_, node| {
+            assert!(node.name().len() < blob.len())
+        });
+    }
     let Ok(before) = before else { return };
+    protect(&before);
     // Without room it is refused.
     let tight = fixup(&mut blob.to_vec(), &FIXUPS);
     if let Ok(placed) = handed {
@@ -59,6 +71,38 @@ fn run(blob: &[u8]) {
         assert_eq!(tight, Err(FixupError::NoRoom(blob.len())));
     } else {
         assert!(tight.is_err());
+    }
+}
+
+/// Divides the machine's memory, and plans its protection: no range of the firmware is open.
+fn protect(machine: &Machine) {
+    let firmware = FIXUPS.firmware[0];
+    let next = PhysRange::new(firmware.end, 32 << 20);
+    let loaded = Loaded {
+        firmware,
+        taken: [next, PhysRange::new(next.start, 0)],
+    };
+    let Ok(data) = loaded.data_range(machine, 2 << 20) else {
+        return;
+    };
+    let Ok(os) = loaded.os_memory(machine, &machine.memory, data) else {
+        return;
+    };
+    let is_own = |range: &PhysRange| range.overlaps(&firmware) || range.overlaps(&data);
+    assert!(!os.ranges().iter().any(is_own));
+    let fence = Fence {
+        readable: None,
+        memory: os.ranges(),
+        devices: &[ALL_DEVICES],
+        registers: &[],
+    };
+    let pmp = Pmp {
+        entries: 16,
+        granularity_bits: 12,
+    };
+    let closed = closed(machine, [firmware, data].into_iter());
+    if let Ok((plan, _)) = fence.plan(closed, machine.mediated_plic_registers(), pmp) {
+        assert!(plan.entries().len() <= pmp.entries);
     }
 }
 

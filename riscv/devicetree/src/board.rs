@@ -197,8 +197,9 @@ fn purpose(node: FdtNode<'_>) -> Option<Purpose> {
         _ => {
             let device_type = node.property("device_type");
             let is_pci = device_type.is_some_and(|kind| kind.value() == b"pci\0");
-            // A port below a host bridge is of this type, too, and has no `compatible`.
-            (is_pci && node.property("compatible").is_some()).then_some(Purpose::PciHost)
+            // So is a port below it.
+            let is_port = is_named(&["pciclass,"]) || node.property("compatible").is_none();
+            (is_pci && !is_port).then_some(Purpose::PciHost)
         }
     }
 }

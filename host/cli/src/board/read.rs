@@ -16,10 +16,10 @@ use super::sleeps::Sleeps;
 const NAMED: usize = 3;
 
 /// A device without a driver in the firmware.
-struct Unknown {
-    purpose: Purpose,
-    name: String,
-    compatible: Vec<String>,
+pub(super) struct Unknown {
+    pub(super) purpose: Purpose,
+    pub(super) name: String,
+    pub(super) compatible: Vec<String>,
 }
 
 /// A board.
@@ -31,7 +31,7 @@ pub(crate) struct Board {
     /// Why the firmware would not start.
     pub(super) error: Option<DescriptionError>,
     pub(super) harts: Vec<BoardHart>,
-    unknown: Vec<Unknown>,
+    pub(super) unknown: Vec<Unknown>,
     pub(super) assumed: Assumed,
     /// `None`: the machine is not known in full, or domains have its memory.
     pub(super) fences: Option<Fences>,

@@ -1,11 +1,11 @@
 //! A board as JSON.
 
-use poorwill_devicetree::{Drive, HartState, Machine, Switch, Uart};
+use poorwill_devicetree::{Drive, HartState, Machine, Purpose, Switch, Uart};
 use poorwill_memory::PhysRange;
 use serde_json::{Value, json};
 
 use super::fences::{Divided, Fences, Plan, Undivided};
-use super::read::Board;
+use super::read::{Board, Unknown};
 use super::sleeps::{Allowed, Sleep};
 use crate::doctor::Finding;
 
@@ -31,6 +31,7 @@ impl Board {
             "pci": machine.pci.iter().map(|host| range(&host.ecam)).collect::<Vec<_>>(),
             "wake_sources": self.sleeps.wake_sources,
             "sleeps": self.sleeps.all.iter().map(sleep).collect::<Vec<_>>(),
+            "without_driver": self.unknown.iter().map(without_driver).collect::<Vec<_>>(),
             "findings": self.findings().iter().map(Finding::value).collect::<Vec<_>>(),
         })
     }
@@ -53,6 +54,24 @@ impl Board {
             })
             .collect()
     }
+}
+
+fn without_driver(unknown: &Unknown) -> Value {
+    let purpose = match unknown.purpose {
+        Purpose::Stdout => "stdout",
+        Purpose::Uart => "uart",
+        Purpose::Timer => "timer",
+        Purpose::Ipi => "ipi",
+        Purpose::Interrupts => "interrupts",
+        Purpose::PciHost => "pci-host",
+        Purpose::Clock => "clock",
+        Purpose::Watchdog => "watchdog",
+    };
+    json!({
+        "purpose": purpose,
+        "name": unknown.name,
+        "compatible": unknown.compatible,
+    })
 }
 
 fn uart(uart: Uart) -> Value {
