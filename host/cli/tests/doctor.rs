@@ -232,6 +232,14 @@ fn unusable_files_get_one_line() {
 }
 
 #[test]
+fn names_of_a_tree_do_not_command_the_terminal() {
+    let world = changed(PLIC, "\"riscv-virtio\"", "\"riscv\\x1b[2J\\nvirtio\"");
+    let outcome = world.run(&["doctor", "--tree", "board.dtb"]);
+    let line = "ok       board           riscv\\u{1b}[2J\\u{a}virtio";
+    assert_eq!(outcome.out.lines().next(), Some(line), "{outcome:#?}");
+}
+
+#[test]
 fn a_tree_is_read_up_to_its_size() {
     let world = with_tree(PLIC);
     let mut padded = fs::read(world.path("board.dtb")).unwrap();

@@ -15,8 +15,21 @@ use crate::doctor::{Finding, Health};
 impl Board {
     /// What the firmware would find and do, in order.
     pub(crate) fn findings(&self) -> Vec<Finding> {
-        all(self)
+        let visible = |finding: Finding| Finding {
+            detail: visible(&finding.detail),
+            ..finding
+        };
+        all(self).into_iter().map(visible).collect()
     }
+}
+
+/// Replaces control characters, which a tree's names may have: they could command a terminal.
+fn visible(text: &str) -> String {
+    let shown = |letter: char| match letter.is_control() {
+        true => letter.escape_unicode().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 fn all(board: &Board) -> Vec<Finding> {
