@@ -14,7 +14,7 @@ use crate::node::{
 };
 
 /// Known UARTs, timers and PCI host bridges, by `compatible`.
-pub const KNOWN_UARTS: [&str; 3] = ["ns16550a", "ns16550", "snps,dw-apb-uart"];
+pub const KNOWN_UARTS: [&str; 4] = ["ns16550a", "ns16550", "snps,dw-apb-uart", "sifive,uart0"];
 /// See [`KNOWN_UARTS`].
 pub const KNOWN_TIMERS: [&str; 3] = ["riscv,clint0", "sifive,clint0", "riscv,aclint-mtimer"];
 /// See [`KNOWN_UARTS`].
@@ -230,7 +230,11 @@ mod tests {
     #[test]
     fn what_counts_as_known_has_a_binding() {
         for name in KNOWN_UARTS {
-            assert_eq!(Binding::named(name), Some(Binding::Uart), "{name}");
+            let binding = Binding::named(name);
+            assert!(
+                matches!(binding, Some(Binding::Uart | Binding::SifiveUart)),
+                "{name}"
+            );
         }
         for name in KNOWN_TIMERS {
             let binding = Binding::named(name);

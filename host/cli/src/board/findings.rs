@@ -1,8 +1,8 @@
 //! What the firmware would find on a board and do there, a finding for each part.
 
 use poorwill_devicetree::{
-    Aplic, DescriptionError, Drive, Hart, HartState, KNOWN_PCI_HOSTS, KNOWN_TIMERS, KNOWN_UARTS,
-    Machine, Plic, Purpose, Switch, Uart,
+    Aplic, Console, DescriptionError, Drive, Hart, HartState, KNOWN_PCI_HOSTS, KNOWN_TIMERS,
+    KNOWN_UARTS, Machine, Plic, Purpose, Switch, Uart,
 };
 use poorwill_machine::size::Bytes;
 use poorwill_memory::PhysRange;
@@ -91,9 +91,9 @@ fn console(board: &Board) -> Finding {
     let known = KNOWN_UARTS.join(", ");
     let driver = format!("add a driver beside `riscv/drivers/src/uart.rs`; known are {known}");
     match board.machine.console {
-        Some(uart) if stdout.is_empty() => Finding::good(WHAT, uart_text(uart)),
+        Some(uart) if stdout.is_empty() => Finding::good(WHAT, text_of_console(uart)),
         Some(uart) => {
-            let (named, uart) = (stdout.join("; "), uart_text(uart));
+            let (named, uart) = (stdout.join("; "), text_of_console(uart));
             let detail = format!("{uart}, but `stdout-path` names {named}");
             Finding::bad(WHAT, LACKING, detail, &driver)
         }
@@ -110,10 +110,14 @@ fn console(board: &Board) -> Finding {
     }
 }
 
-fn uart_text(uart: Uart) -> String {
-    let Uart { base, shift, width } = uart;
-    let step = 1 << shift;
-    format!("16550 at {base:#x}, a register every {step} bytes, accesses of {width} bytes")
+fn text_of_console(uart: Console) -> String {
+    match uart {
+        Console::Ns16550(Uart { base, shift, width }) => {
+            let step = 1 << shift;
+            format!("16550 at {base:#x}, a register every {step} bytes, accesses of {width} bytes")
+        }
+        Console::Sifive { base } => format!("SiFive's UART at {base:#x}"),
+    }
 }
 
 fn time(board: &Board) -> Finding {

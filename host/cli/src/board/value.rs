@@ -1,6 +1,6 @@
 //! A board as JSON.
 
-use poorwill_devicetree::{Drive, HartState, Machine, Purpose, Switch, Uart};
+use poorwill_devicetree::{Console, Drive, HartState, Machine, Purpose, Switch, Uart};
 use poorwill_memory::PhysRange;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ impl Board {
             "compatible": self.compatible,
             "starts": self.starts(),
             "error": self.error.map(|error| error.to_string()),
-            "console": machine.console.map(uart),
+            "console": machine.console.map(console),
             "timebase_hz": machine.timebase_hz,
             "mtime": machine.mtime[..],
             "harts": self.harts(),
@@ -74,13 +74,16 @@ fn without_driver(unknown: &Unknown) -> Value {
     })
 }
 
-fn uart(uart: Uart) -> Value {
-    json!({
-        "kind": "16550",
-        "address": uart.base,
-        "shift": uart.shift,
-        "width": uart.width,
-    })
+fn console(uart: Console) -> Value {
+    match uart {
+        Console::Ns16550(Uart { base, shift, width }) => json!({
+            "kind": "16550",
+            "address": base,
+            "shift": shift,
+            "width": width,
+        }),
+        Console::Sifive { base } => json!({ "kind": "sifive", "address": base }),
+    }
 }
 
 fn interrupts(machine: &Machine) -> Value {
