@@ -67,3 +67,97 @@ impl Fence<'_> {
         PmpPlan::best(&wanted, needed, pmp)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: [PhysRange; 2] = [
+        PhysRange {
+            start: 0x8000_0000,
+            end: 0x801c_0000,
+        },
+        PhysRange {
+            start: 0xbbe0_0000,
+            end: 0xbc00_0000,
+        },
+    ];
+    const MEMORY: [PhysRange; 2] = [
+        PhysRange {
+            start: OWN[0].end,
+            end: OWN[1].start,
+        },
+        PhysRange {
+            start: OWN[1].end,
+            end: 0xc000_0000,
+        },
+    ];
+    const ENABLES: PhysRange = PhysRange {
+        start: 0xc00_2000,
+        end: 0xc00_3000,
+    };
+
+    fn machine() -> Machine {
+        let mut machine = Machine::default();
+        machine
+            .machine_only
+            .push(PhysRange::new(0x200_0000, 0x1_0000));
+        machine.fw_cfg.push(PhysRange::new(0x1010_0000, 0x18));
+        machine
+    }
+
+    fn plan(entries: usize) -> Result<(PmpPlan, bool), PlanError> {
+        let fence = Fence {
+            readable: None,
+            memory: &MEMORY,
+            devices: &[ALL_DEVICES],
+            registers: &[],
+        };
+        let pmp = Pmp {
+            entries,
+            granularity_bits: 2,
+        };
+        let machine = machine();
+        fence.plan(
+            closed(&machine, OWN.into_iter()),
+            [ENABLES].into_iter(),
+            pmp,
+        )
+    }
+
+    #[test]
+    fn memory_and_all_registers_of_machine_mode_are_closed() {
+        let machine = machine();
+        let all: Vec<_> = closed(&machine, OWN.into_iter()).collect();
+        assert_eq!(all[..2], OWN);
+        assert_eq!(all[2..], [machine.machine_only[0], machine.fw_cfg[0]]);
+    }
+
+    #[test]
+    fn wished_ranges_are_closed_if_there_are_entries() {
+        let (whole, closes) = plan(16).unwrap();
+        assert!(closes);
+        let used = whole.entries().len();
+        let (least, closes) = plan(used - 1).unwrap();
+        assert!(!closes && least.entries().len() < used);
+        let few = plan(least.entries().len() - 1);
+        assert!(matches!(few, Err(PlanError::Entries { .. })), "{few:?}");
+    }
+
+    #[test]
+    fn more_ranges_than_a_plan_has_are_an_error() {
+        let fence = Fence {
+            readable: None,
+            memory: &[],
+            devices: &[],
+            registers: &[],
+        };
+        let many = (0..=MAX_PLANNED as u64).map(|place| PhysRange::new(place << 13, 1));
+        let pmp = Pmp {
+            entries: 64,
+            granularity_bits: 2,
+        };
+        let found = fence.plan(many, core::iter::empty(), pmp);
+        assert_eq!(found, Err(TooManyRanges.into()));
+    }
+}
