@@ -232,6 +232,13 @@ fn unusable_files_get_one_line() {
 }
 
 #[test]
+fn a_hart_may_have_any_name() {
+    let value = json(&changed(PLIC, "cpu@1 {", "core@1 {"), 0);
+    assert_eq!(value["harts"].as_array().unwrap().len(), 2);
+    assert_eq!(value["harts"][1]["state"], "usable");
+}
+
+#[test]
 fn names_of_a_tree_do_not_command_the_terminal() {
     let world = changed(PLIC, "\"riscv-virtio\"", "\"riscv\\x1b[2J\\nvirtio\"");
     let outcome = world.run(&["doctor", "--tree", "board.dtb"]);

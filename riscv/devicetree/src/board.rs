@@ -110,7 +110,9 @@ pub fn board_harts<'t>(tree: &Fdt<'t>) -> impl Iterator<Item = BoardHart> + use<
         .child("cpus")
         .into_iter()
         .flat_map(|cpus| cpus.children());
-    let cpus = cpus.filter(|node| node.name_without_address() == "cpu");
+    // The firmware asks for no name, but a disabled hart has no other sign than its name.
+    let is_hart = |node: &FdtNode<'_>| node.name_without_address() == "cpu" || can_run_os(*node);
+    let cpus = cpus.filter(is_hart);
     cpus.map(move |cpu| hart(root, cpu))
 }
 
