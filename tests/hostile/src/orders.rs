@@ -13,8 +13,8 @@ pub(crate) struct Orders {
     /// end it; 15: attack without a device; 16: park while two harts start each
     /// other; 17: park and wake without a pause; 18: ask for the machine's sleep a number of times,
     /// and say how long the longest refusal took; 19: park, and start another hart after each sleep;
-    /// 20: as 3, with much memory in use; 21: as 2, likewise; 22: sleep with the machine again and again, and say each
-    /// step of the life.
+    /// 20: as 3, with much memory in use; 21: as 2, likewise; 22: sleep with the machine again and
+    /// again, and say each step of the life.
     pub(crate) role: u64,
     /// A hart of another domain.
     pub(crate) foreign_hart: u64,

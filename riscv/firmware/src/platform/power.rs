@@ -46,9 +46,6 @@ pub(crate) unsafe fn start(machine: &Machine) {
         time: has_time.then(|| unsafe { Time::new(machine) }),
         has_said: AtomicBool::new(false),
     });
-    for error in &machine.switches.errors {
-        say!("{error}");
-    }
 }
 
 /// Returns whether the machine has a switch for power-off.

@@ -180,6 +180,9 @@ fn start(hart_id: u64, tree: usize, information: usize) -> Result<Begun, BootErr
     if let Some(error) = machine.cold_boot_harts.error {
         say!("{error}");
     }
+    for error in &machine.switches.errors {
+        say!("{error}");
+    }
     let next = FwDynamic::read(blob, information as u64, load)?;
     let mut next = next.among(|hart| machine.cold_boot_harts.contain(hart));
     let is_open = "the machine's survey has opened the tree";
