@@ -95,7 +95,7 @@ fn check_turns(lines: &[&str]) -> anyhow::Result<()> {
         let (after_us, load_us) = (number("us")?, 1000 * number("load_ms")?);
         ensure!(
             before + load_us <= after_us,
-            "a domain went on {after_us} us after the power-on, loaded in {load_us} us: the one \
+            "a domain went on {after_us} us after the start, loaded in {load_us} us: the one \
              before it, after {before} us, has waited for that"
         );
         before = after_us;

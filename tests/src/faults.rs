@@ -1,4 +1,4 @@
-//! A disk's errors, as rules for QEMU's blkdebug driver.
+//! A disk's errors and its silence, by QEMU's block drivers `blkdebug` and `throttle`.
 
 use anyhow::Context;
 use poorwill_machine::Disk;

@@ -19,11 +19,11 @@ use poorwill_pci::Function;
 use poorwill_pci::placement::{AddressKind, PlacedFunction};
 use serde_json::{Value, json};
 
-/// Bytes of the firmware's first range (`firmware.ld`).
-const FIRMWARE_BYTES: u64 = 1792 << 10;
+/// Bytes of the firmware's first range (`firmware.ld`), where no firmware file says another number.
+pub(crate) const FIRMWARE_BYTES: u64 = 1792 << 10;
 
 /// log2 of the PMP granularity that the check assumes: pages, or less.
-const GRANULARITY_BITS: u32 = 12;
+pub(crate) const GRANULARITY_BITS: u32 = 12;
 
 /// PMP entries of QEMU's harts.
 const PMP_ENTRIES: usize = 16;

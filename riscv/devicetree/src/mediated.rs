@@ -6,20 +6,25 @@ use crate::interrupts::Plic;
 use crate::machine::Machine;
 use crate::power_fail::PowerFailInput;
 
-/// Offsets of a PLIC's enable registers, and bytes of a context's (PLIC 1.0, "Memory Map").
-const ENABLES: u64 = 0x2000;
-const ENABLE_STRIDE: u64 = 0x80;
-
 /// Bytes of the priority of a PLIC's source; these begin at the PLIC's base.
 const PRIORITY_BYTES: u64 = 4;
 
 impl Plic {
+    /// Offset of the enable registers (PLIC 1.0, "Memory Map").
+    pub const ENABLES: u64 = 0x2000;
+
+    /// Bytes of a context's enable registers.
+    pub const ENABLE_STRIDE: u64 = 0x80;
+
     /// Addresses of the enable registers of all contexts.
     #[must_use]
     pub fn enables(&self) -> PhysRange {
         let all = self.contexts.iter().chain(&self.machine_contexts);
         let count = all.max().map_or(0, |last| u64::from(*last) + 1);
-        PhysRange::new(self.base.saturating_add(ENABLES), count * ENABLE_STRIDE)
+        PhysRange::new(
+            self.base.saturating_add(Self::ENABLES),
+            count * Self::ENABLE_STRIDE,
+        )
     }
 
     /// Address of a source's priority.

@@ -10,8 +10,8 @@ use crate::census::{MAX_DEPTH, NO_DEVICES};
 use crate::devices::all_windows;
 use crate::node::{NodeName, is_any, is_enabled, name_of, regs};
 
-/// Devices without DMA that affect only their own lines, beside 16550 UARTs, by `compatible`.
-const HARMLESS: [&str; 2] = ["sifive,uart0", "sifive,pwm0"];
+/// Devices without DMA that affect only their own lines, beside UARTs, by `compatible`.
+const HARMLESS: [&str; 1] = ["sifive,pwm0"];
 
 /// Calls `tell` for each range of registers of a device that is not known to be harmless. Enabled
 /// controllers of interrupts, PCI host bridges and `virtio,mmio` devices are left out: the check of

@@ -7,10 +7,12 @@ use crate::{Keeper, Registers};
 
 /// Register offsets (PLIC specification, chapter 3, "Memory Map").
 pub(crate) mod register {
+    use poorwill_devicetree::Plic;
+
     pub(crate) const PRIORITY: u64 = 0;
     pub(crate) const PENDING: u64 = 0x1000;
-    pub(crate) const ENABLE: u64 = 0x2000;
-    pub(crate) const ENABLE_STRIDE: u64 = 0x80;
+    pub(crate) const ENABLE: u64 = Plic::ENABLES;
+    pub(crate) const ENABLE_STRIDE: u64 = Plic::ENABLE_STRIDE;
     pub(super) const THRESHOLD: u64 = 0x20_0000;
     pub(super) const CONTEXT_STRIDE: u64 = 0x1000;
     /// Relative to a context's threshold.

@@ -10,12 +10,7 @@ use poorwill_machine::paths::{self, PathError};
 use poorwill_manifest::{MemoryLayout, readable_page};
 use poorwill_memory::{MemoryMap, PAGE_BYTES, PhysRange};
 
-/// Bytes of the firmware's first range, where no firmware file says another number
-/// (`firmware.ld`).
-const FIRMWARE_BYTES: u64 = 1792 << 10;
-
-/// log2 of the granularity that the plans assume: a page, or less.
-const GRANULARITY_BITS: u32 = 12;
+use crate::domains::{FIRMWARE_BYTES, GRANULARITY_BITS};
 
 /// Numbers of PMP entries for which a plan is made.
 const ENTRIES: [usize; 2] = [16, 8];

@@ -38,7 +38,7 @@ fn blobs() -> Vec<Vec<u8>> {
         output.stdout
     };
     let mut blobs: Vec<_> = files.iter().map(compile).collect();
-    // Trees of boards, where somebody has them.
+    // `POORWILL_TREES` may name a folder with trees of boards.
     if let Some(folder) = std::env::var_os("POORWILL_TREES") {
         let files = std::fs::read_dir(folder).unwrap();
         blobs.extend(files.map(|file| std::fs::read(file.unwrap().path()).unwrap()));

@@ -148,7 +148,7 @@ impl IdentityMap {
     }
 
     /// Opens or shuts a range that the map was built with. Its tables stay, and its rights.
-    pub(super) fn switch(
+    pub(super) fn set_open(
         &self,
         memory: &impl TableMemory,
         range: PhysRange,

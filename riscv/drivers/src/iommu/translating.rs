@@ -104,13 +104,13 @@ where
     /// [`IommuError::Unmapped`], [`IommuError::NoPages`], [`IommuError::Overlap`]: the map was built
     /// without the range.
     /// [`IommuError::Stalled`], [`IommuError::Stopped`]: the range may still be open.
-    pub fn switch(
+    pub fn set_open(
         &mut self,
         map: &IdentityMap,
         range: PhysRange,
         is_open: bool,
     ) -> Result<(), IommuError> {
-        map.switch(&self.memory, range, is_open)?;
+        map.set_open(&self.memory, range, is_open)?;
         let translations = Command::invalidate_translations(Some(map.space()));
         let commands = core::iter::once(translations);
         self.commands.run(&self.registers, &self.memory, commands)

@@ -188,7 +188,7 @@ pub(crate) fn admit<R>(job: impl FnOnce() -> R) -> R {
     let at_rest = || all().filter(|domain| domain.state.is_at_rest());
     if let Some(fences) = FENCES.get() {
         for domain in at_rest() {
-            if let Err(error) = fences.lock().switch(domain, true) {
+            if let Err(error) = fences.lock().set_open(domain, true) {
                 say!("domain {}: machine mode's disk: {error}", domain.name);
             }
         }
@@ -203,7 +203,7 @@ pub(crate) fn admit<R>(job: impl FnOnce() -> R) -> R {
 pub(crate) fn exclude(domain: &LiveDomain) {
     let excluded = FENCES
         .get()
-        .map(|fences| fences.lock().switch(domain, false));
+        .map(|fences| fences.lock().set_open(domain, false));
     let Some(Err(error)) = excluded else { return };
     say!("domain {}: machine mode's disk: {error}", domain.name);
     for host in &platform().pci {
@@ -287,7 +287,7 @@ impl Fences {
         for iommu in &mut self.iommus {
             let map = iommu.map(pages, ranges.clone())?;
             for range in memory.clone() {
-                iommu.switch(&map, range, false)?;
+                iommu.set_open(&map, range, false)?;
             }
             for one in &partition.functions {
                 iommu.set(pages, one.function.into(), &Context::Mapped(map))?;
@@ -298,12 +298,12 @@ impl Fences {
     }
 
     /// Lets machine mode's own functions reach a domain's memory, or not.
-    fn switch(&mut self, domain: &LiveDomain, is_open: bool) -> Result<(), IommuError> {
+    fn set_open(&mut self, domain: &LiveDomain, is_open: bool) -> Result<(), IommuError> {
         let ranges = domain.memory.ranges();
         (self.iommus.iter_mut().zip(&self.own)).try_for_each(|(iommu, map)| {
             ranges
                 .iter()
-                .try_for_each(|range| iommu.switch(map, *range, is_open))
+                .try_for_each(|range| iommu.set_open(map, *range, is_open))
         })
     }
 

@@ -16,7 +16,7 @@ use super::ram::{leave_reset_row, reset_row};
 use crate::entry;
 
 #[derive(Debug)]
-struct ResetControl {
+struct Switches {
     power_off: Option<Switch<Mmio>>,
     reset: Option<Switch<Mmio>>,
     /// `None`: the tree names no time.
@@ -25,7 +25,7 @@ struct ResetControl {
     has_said: AtomicBool,
 }
 
-static RESET_CONTROL: Once<ResetControl> = Once::new();
+static SWITCHES: Once<Switches> = Once::new();
 
 /// Sets the switches for power-off and reset.
 ///
@@ -39,7 +39,7 @@ pub(crate) unsafe fn start(machine: &Machine) {
         Switch::new(registers, described)
     };
     let has_time = machine.timebase_hz > 0 && !machine.mtime.is_empty();
-    RESET_CONTROL.call_once(|| ResetControl {
+    SWITCHES.call_once(|| Switches {
         power_off: machine.switches.power_off.as_ref().map(switch),
         reset: machine.switches.reset.as_ref().map(switch),
         // SAFETY: passed on to the caller.
@@ -50,22 +50,22 @@ pub(crate) unsafe fn start(machine: &Machine) {
 
 /// Returns whether the machine has a switch for power-off.
 pub(crate) fn can_power_off() -> bool {
-    let control = RESET_CONTROL.get();
-    control.is_some_and(|control| control.power_off.is_some())
+    let switches = SWITCHES.get();
+    switches.is_some_and(|switches| switches.power_off.is_some())
 }
 
 /// Says, once, that an OS asks for a power-off that the machine does not have. Linux reports no error.
 pub(crate) fn say_no_power_off() {
-    let control = RESET_CONTROL.get();
-    if control.is_some_and(|control| !control.has_said.swap(true, Ordering::Relaxed)) {
+    let switches = SWITCHES.get();
+    if switches.is_some_and(|switches| !switches.has_said.swap(true, Ordering::Relaxed)) {
         say!("the OS asks for a power-off, but the machine has no switch for it: the OS stays on");
     }
 }
 
 /// Returns whether the machine has a switch for reset.
 pub(crate) fn can_reset() -> bool {
-    let control = RESET_CONTROL.get();
-    control.is_some_and(|control| control.reset.is_some())
+    let switches = SWITCHES.get();
+    switches.is_some_and(|switches| switches.reset.is_some())
 }
 
 /// Why the power is switched off. If memory or a medium holds the OS's state, the reason carries
@@ -93,7 +93,7 @@ pub(crate) fn switch_off(why: PowerOff) -> ! {
     if !matches!(why, PowerOff::Cut(_)) {
         end_reset_row();
     }
-    operate(RESET_CONTROL.get().and_then(|control| control.power_off))
+    operate(SWITCHES.get().and_then(|switches| switches.power_off))
 }
 
 /// Prints the longest times with interrupts off since the last call, by place.
@@ -107,14 +107,14 @@ pub(crate) fn say_irqs_off() {
 /// Resets the machine at the OS's request.
 pub(crate) fn reset() -> ! {
     end_reset_row();
-    operate(RESET_CONTROL.get().and_then(|control| control.reset))
+    operate(SWITCHES.get().and_then(|switches| switches.reset))
 }
 
 /// Resets a machine that has left a note for its next start. Without a switch for reset, switches it
 /// off.
 pub(crate) fn restart() -> ! {
-    let control = RESET_CONTROL.get();
-    operate(control.and_then(|control| control.reset.or(control.power_off)))
+    let switches = SWITCHES.get();
+    operate(switches.and_then(|switches| switches.reset.or(switches.power_off)))
 }
 
 /// Resets a machine that cannot continue; the console has the error. Without a switch for reset,
@@ -137,7 +137,7 @@ pub(crate) fn fatal() -> ! {
 /// Stops a machine that could not start after a reset, either: switches it off. Without a switch
 /// for that, this hart halts; the other ones wait in entry.S.
 pub(crate) fn stop() -> ! {
-    match RESET_CONTROL.get().and_then(|control| control.power_off) {
+    match SWITCHES.get().and_then(|switches| switches.power_off) {
         Some(power_off) => operate(Some(power_off)),
         None => {
             say!("the machine has no switch for power-off; stopped");
@@ -152,7 +152,7 @@ fn end_reset_row() {
     }
 }
 
-/// Number of polls in a millisecond at 200 MHz, on a machine without a clock.
+/// Number of polls in about a millisecond at 1 GHz, on a machine without a clock.
 const POLLS: u64 = 200_000;
 
 /// Time for a switch to act before it counts as broken, in ms.
@@ -172,9 +172,7 @@ fn operate(switch: Option<Switch<Mmio>>) -> ! {
 
 /// Waits for this time, in ms.
 fn pause(ms: u32) {
-    let time = RESET_CONTROL
-        .get()
-        .and_then(|control| control.time.as_ref());
+    let time = SWITCHES.get().and_then(|switches| switches.time.as_ref());
     let Some(time) = time else {
         return (0..u64::from(ms) * POLLS).for_each(|_| core::hint::spin_loop());
     };

@@ -6,7 +6,7 @@ use super::fault::{cause, status};
 use crate::{Csr, CsrAccess};
 
 /// CYCLE, TIME and INSTRET in `mcounteren` and `scounteren`.
-pub(crate) const COUNTERS: u64 = 0b111;
+pub const COUNTERS: u64 = 0b111;
 
 /// A counter that programs may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

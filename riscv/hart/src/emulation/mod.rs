@@ -24,8 +24,7 @@ use crate::CsrAccess;
 use instruction::{Instruction, Operands};
 use translation::{Intent, Translation};
 
-pub(crate) use counter::COUNTERS;
-pub use counter::{Counter, CounterRead};
+pub use counter::{COUNTERS, Counter, CounterRead};
 pub use fault::{Fault, cause};
 pub use os_trap::OsTrap;
 pub use redirect::{Redirected, redirect};

@@ -19,21 +19,29 @@ fn sleep(number: u32) -> Vec<Sign> {
 
 /// A machine in its first life, asleep at the first step.
 fn asleep() -> Judge {
-    let mut judge = Judge::new(1);
-    let signs = [cold_boot(), sleep(1)].concat();
-    judge.power_on(&signs, &End::Off).unwrap();
+    asleep_after(1, [cold_boot(), sleep(1)])
+}
+
+/// The same of a machine with this many images, after these signs.
+fn asleep_after(images: usize, signs: [Vec<Sign>; 2]) -> Judge {
+    let mut judge = Judge::new(images);
+    judge.power_on(&signs.concat(), &End::Off).unwrap();
     assert_eq!(judge.medium(), Medium::Holds(step(1)));
     judge
 }
 
-#[test]
-fn a_good_life_is_good() {
-    let mut judge = asleep();
+/// Checks a machine, asleep at the first step, that wakes and sleeps three times.
+fn lives_well(mut judge: Judge, wake: fn(u32) -> Vec<Sign>, sleep: fn(u32) -> Vec<Sign>) {
     for number in 1..4 {
         let signs = [wake(number), sleep(number + 1)].concat();
         judge.power_on(&signs, &End::Off).unwrap();
     }
     assert_eq!((judge.tally.whole, judge.tally.slept), (3, 4));
+}
+
+#[test]
+fn a_good_life_is_good() {
+    lives_well(asleep(), wake, sleep);
 }
 
 #[test]
@@ -161,11 +169,7 @@ fn sleeps(number: u32) -> Vec<Sign> {
 
 /// A machine with two domains in their first life, asleep at the first step.
 fn set_asleep() -> Judge {
-    let mut judge = Judge::new(2);
-    let signs = [cold_boots(), sleeps(1)].concat();
-    judge.power_on(&signs, &End::Off).unwrap();
-    assert_eq!(judge.medium(), Medium::Holds(step(1)));
-    judge
+    asleep_after(2, [cold_boots(), sleeps(1)])
 }
 
 /// The violation in a power-on that is cut after these signs.
@@ -175,12 +179,7 @@ fn violation(judge: &mut Judge, signs: &[Sign]) -> Violation {
 
 #[test]
 fn a_good_life_of_a_set_is_good() {
-    let mut judge = set_asleep();
-    for number in 1..4 {
-        let signs = [wakes(number), sleeps(number + 1)].concat();
-        judge.power_on(&signs, &End::Off).unwrap();
-    }
-    assert_eq!((judge.tally.whole, judge.tally.slept), (3, 4));
+    lives_well(set_asleep(), wakes, sleeps);
 }
 
 /// From the first sign of a load on the set is consumed. The last image's save may have a commit.

@@ -107,7 +107,7 @@ fn only_what_a_map_has_is_opened_and_shut() {
         (PhysRange::new(2 * GIB, PAGE), IommuError::Overlap(2 * GIB)),
     ] {
         for is_open in [false, true] {
-            assert_eq!(iommu.switch(&map, range, is_open), Err(error));
+            assert_eq!(iommu.set_open(&map, range, is_open), Err(error));
         }
     }
 }

@@ -104,7 +104,7 @@ proptest! {
             let (shut, open): (Vec<_>, Vec<_>) =
                 ranges.iter().copied().zip(is_shut.iter().cycle()).partition(|(_, shut)| **shut);
             for (range, _) in &shut {
-                iommu.switch(map, range.range, false).unwrap();
+                iommu.set_open(map, range.range, false).unwrap();
             }
             let open: Vec<_> = open.into_iter().map(|(range, _)| range).collect();
             for address in addresses(ranges, &others) {
@@ -114,7 +114,7 @@ proptest! {
                 }
             }
             for (range, _) in &shut {
-                iommu.switch(map, range.range, true).unwrap();
+                iommu.set_open(map, range.range, true).unwrap();
             }
         }
         check(&[])?;
