@@ -11,6 +11,8 @@ pub struct DmaRange {
     pub range: PhysRange,
     /// Whether the device may write. It may always read: tables without it are reserved.
     pub is_writable: bool,
+    /// Whether it is open at first; see [`TranslatingIommu::set_open`](super::TranslatingIommu::set_open).
+    pub is_open: bool,
 }
 
 /// An identity map: each address of its ranges leads to itself, all others fault.
@@ -111,8 +113,8 @@ impl IdentityMap {
             mode,
             space,
         };
-        for DmaRange { range, is_writable } in ranges {
-            map.add(memory, pages, range, is_writable)?;
+        for range in ranges {
+            map.add(memory, pages, range)?;
         }
         Ok(map)
     }
@@ -132,17 +134,21 @@ impl IdentityMap {
         &self,
         memory: &impl TableMemory,
         pages: &mut TablePages,
-        range: PhysRange,
-        is_writable: bool,
+        DmaRange {
+            range,
+            is_writable,
+            is_open,
+        }: DmaRange,
     ) -> Result<(), IommuError> {
         let write = if is_writable { entry::WRITE } else { 0 };
-        let rights = entry::READ | write | entry::USER | entry::USED;
+        let valid = if is_open { entry::VALID } else { 0 };
+        let rights = valid | entry::READ | write | entry::USER | entry::USED;
         self.mode.leaves(range).try_for_each(|(address, level)| {
             let place = self.place(memory, pages, address, level)?;
             if memory.read(place) != 0 {
                 return Err(IommuError::Overlap(address));
             }
-            memory.write(place, number_of(address) | rights | entry::VALID);
+            memory.write(place, number_of(address) | rights);
             Ok(())
         })
     }

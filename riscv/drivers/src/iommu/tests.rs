@@ -32,6 +32,7 @@ fn writable(start: u64, length: u64) -> DmaRange {
     DmaRange {
         range: PhysRange::new(start, length),
         is_writable: true,
+        is_open: true,
     }
 }
 

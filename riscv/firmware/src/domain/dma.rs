@@ -268,6 +268,7 @@ fn writable(range: PhysRange) -> DmaRange {
     DmaRange {
         range,
         is_writable: true,
+        is_open: true,
     }
 }
 
@@ -283,12 +284,13 @@ impl Fences {
             return Ok(());
         }
         let memory = all().flat_map(|domain| domain.memory.ranges()).copied();
-        let ranges = core::iter::once(work).chain(memory.clone()).map(writable);
+        let shut = memory.map(|range| DmaRange {
+            is_open: false,
+            ..writable(range)
+        });
+        let ranges = core::iter::once(writable(work)).chain(shut);
         for iommu in &mut self.iommus {
             let map = iommu.map(pages, ranges.clone())?;
-            for range in memory.clone() {
-                iommu.set_open(&map, range, false)?;
-            }
             for one in &partition.functions {
                 iommu.set(pages, one.function.into(), &Context::Mapped(map))?;
             }

@@ -92,6 +92,24 @@ fn the_bound_of_pages_is_reached_and_is_enough() {
 }
 
 #[test]
+fn a_range_may_be_shut_at_first() {
+    let model = Model::new(true);
+    let (mut iommu, mut pages) = started(&model, 20);
+    let shut = DmaRange {
+        is_open: false,
+        ..writable(GIB, PAGE)
+    };
+    let ranges = [shut, writable(GIB + PAGE, PAGE)];
+    let map = iommu.map(&mut pages, ranges.into_iter()).unwrap();
+    let context = Context::Mapped(map);
+    iommu.set(&mut pages, DeviceId(8), &context).unwrap();
+    assert_eq!(model.access((8, GIB + PAGE, true)), Ok(GIB + PAGE));
+    model.access((8, GIB, true)).unwrap_err();
+    iommu.set_open(&map, shut.range, true).unwrap();
+    assert_eq!(model.access((8, GIB, true)), Ok(GIB));
+}
+
+#[test]
 fn only_what_a_map_has_is_opened_and_shut() {
     let model = Model::new(true);
     let (mut iommu, mut pages) = started(&model, 20);

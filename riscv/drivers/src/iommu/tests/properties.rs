@@ -24,6 +24,7 @@ fn ranges() -> impl Strategy<Value = Vec<DmaRange>> {
             .map(|(number, pair)| DmaRange {
                 range: PhysRange::new(pair[0] * PAGE, (pair[1] - pair[0]) * PAGE),
                 is_writable: rights >> number & 1 != 0,
+                is_open: true,
             })
             .collect()
     })
