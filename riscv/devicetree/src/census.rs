@@ -102,7 +102,9 @@ impl Census {
         let interrupts = known.interrupts;
         let is_base = |address: u64| base == Some(address);
         match Binding::of(node) {
-            Some(Binding::Uart) => Uart::read(node).is_some_and(|uart| known.uarts.contains(&uart)),
+            Some(Binding::Uart | Binding::SifiveUart) => {
+                Uart::read(node).is_some_and(|uart| known.uarts.contains(&uart))
+            }
             Some(Binding::Plic) => interrupts.plics.iter().any(|plic| is_base(plic.base)),
             Some(Binding::Aplic) => (interrupts.machine_aplics.iter())
                 .chain(&interrupts.os_aplics)
@@ -124,8 +126,6 @@ impl Census {
             Some(Binding::FwCfg) => known.fw_cfg.iter().any(|range| is_base(range.start)),
             Some(Binding::Iommu) => known.iommus.iter().any(|iommu| is_base(*iommu)),
             Some(Binding::VirtioMmio) => known.virtio.iter().any(|virtio| is_base(*virtio)),
-            // Its settings have no section yet.
-            Some(Binding::SifiveUart) => false,
             None => is_any(node, &STATELESS),
         }
     }

@@ -10,7 +10,7 @@ use crate::node::{cell, cells, reg};
 
 /// A 16550 UART.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Uart {
+pub struct Ns16550 {
     /// Address of the first register.
     pub base: u64,
     /// Registers are `1 << shift` bytes apart.
@@ -19,10 +19,10 @@ pub struct Uart {
     pub width: u32,
 }
 
-impl Uart {
-    pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
+impl Ns16550 {
+    fn read(node: FdtNode<'_>) -> Option<Self> {
         let offset = u64::from(cell(node, "reg-offset").unwrap_or(0));
-        Some(Uart {
+        Some(Ns16550 {
             base: reg(node, 0)?.start.checked_add(offset)?,
             shift: cell(node, "reg-shift").unwrap_or(0).min(8),
             width: if cell(node, "reg-io-width") == Some(4) {
@@ -34,11 +34,11 @@ impl Uart {
     }
 }
 
-/// The console's UART.
+/// A UART.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Console {
+pub enum Uart {
     /// A 16550.
-    Ns16550(Uart),
+    Ns16550(Ns16550),
     /// SiFive's.
     Sifive {
         /// Address of the first register.
@@ -46,11 +46,11 @@ pub enum Console {
     },
 }
 
-impl Console {
+impl Uart {
     pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
         match Binding::of(node)? {
-            Binding::SifiveUart => reg(node, 0).map(|range| Console::Sifive { base: range.start }),
-            _ => Uart::read(node).map(Console::Ns16550),
+            Binding::SifiveUart => reg(node, 0).map(|range| Uart::Sifive { base: range.start }),
+            _ => Ns16550::read(node).map(Uart::Ns16550),
         }
     }
 
@@ -58,8 +58,8 @@ impl Console {
     #[must_use]
     pub fn base(self) -> u64 {
         match self {
-            Console::Ns16550(uart) => uart.base,
-            Console::Sifive { base } => base,
+            Uart::Ns16550(uart) => uart.base,
+            Uart::Sifive { base } => base,
         }
     }
 }

@@ -61,7 +61,7 @@ pub use cells::{Cells, CellsError};
 pub use census::{Census, MAX_NAMED, MAX_UARTS};
 pub use chosen::MAX_SEED;
 pub use cold_boot::{ColdBootError, ColdBootHarts};
-pub use devices::{Console, PciHost, Uart};
+pub use devices::{Ns16550, PciHost, Uart};
 pub use dtoolkit::fdt::Fdt;
 pub use fixup::{FixupError, Fixups, GenerationId, Placed, SLACK, fixup};
 pub use flash::{Flash, VaultBank, VaultPlace};

@@ -11,7 +11,7 @@ use crate::caches::{self, DataCaches};
 use crate::census::{Census, Known, MAX_UARTS};
 use crate::chosen::{MAX_SEED, read_seed, stdout_name};
 use crate::cold_boot::ColdBootHarts;
-use crate::devices::{Console, PciHost, Uart};
+use crate::devices::{PciHost, Uart};
 use crate::disabled;
 use crate::flash::Flash;
 use crate::hart::{Hart, MAX_HARTS, find_hart};
@@ -98,7 +98,7 @@ pub struct Machine {
     /// Register ranges that only machine mode may touch.
     pub machine_only: ArrayVec<PhysRange, MAX_MACHINE_ONLY>,
     /// The console's UART.
-    pub console: Option<Console>,
+    pub console: Option<Uart>,
     /// The first UARTs on the bus of memory, the console included.
     pub uarts: ArrayVec<Uart, MAX_UARTS>,
     /// The interrupt controllers.
@@ -398,16 +398,14 @@ impl Machine {
     }
 
     fn take_uart(&mut self, node: FdtNode<'_>, place: Place<'_>) {
-        let Some(uart) = Console::read(node) else {
+        let Some(uart) = Uart::read(node) else {
             return;
         };
         let is_named = (place.console).is_some_and(|path| path.ends_with(node.name()));
         if is_named || self.console.is_none() {
             self.console = Some(uart);
         }
-        if let Console::Ns16550(uart) = uart
-            && place.is_mapped
-        {
+        if place.is_mapped {
             // The census names a UART without room.
             self.uarts.try_push(uart).unwrap_or_default();
         }

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
-    Cache, ColdBootError, ColdBootHarts, Console, DataCaches, DescriptionError, FixupError, Fixups,
+    Cache, ColdBootError, ColdBootHarts, DataCaches, DescriptionError, FixupError, Fixups,
     GenerationId, Limits, Machine, Plic, PowerFail, PowerFailError, PowerFailInput, SLACK,
-    SpareSource, Switch, Syscon, TwoImsics, VaultPlace, fixup, open, unknown_devices,
+    SpareSource, Switch, Syscon, TwoImsics, Uart, VaultPlace, fixup, open, unknown_devices,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -77,7 +77,7 @@ fn what_all_virt_machines_share() {
         );
         assert_eq!(machine.memory[..], [PhysRange::new(0x8000_0000, 1 << 30)]);
         assert_eq!(machine.timebase_hz, 10_000_000);
-        assert_eq!(machine.console.map(Console::base), Some(0x1000_0000));
+        assert_eq!(machine.console.map(Uart::base), Some(0x1000_0000));
         let switches = [machine.switches.power_off, machine.switches.reset];
         let syscon = |value| {
             Some(Switch::Syscon(Syscon {
@@ -638,7 +638,7 @@ fn every_device_of_a_known_machine_is_accounted_for() {
         ),
     );
     let uarts = uarts.unwrap().uarts;
-    let bases: Vec<_> = uarts.iter().map(|uart| uart.base).collect();
+    let bases: Vec<_> = uarts.iter().map(|uart| uart.base()).collect();
     assert_eq!(bases, [0x1000_0000, 0x1000_2000]);
 }
 
@@ -649,7 +649,7 @@ fn uarts_on_the_bus_of_memory_are_listed() {
         |name: &str| format!("{name} {{ compatible = \"ns16550a\"; reg = <0 0x10002000 0 1>; }};");
     let bases = |nodes: &str| -> Vec<_> {
         let machine = with_nodes("virt-aia.dts", nodes).unwrap();
-        machine.uarts.iter().map(|uart| uart.base).collect()
+        machine.uarts.iter().map(|uart| uart.base()).collect()
     };
     let both = [0x1000_0000, 0x1000_2000];
     assert_eq!(bases(&uart("serial@10002000")), both);
@@ -992,7 +992,7 @@ fn of_a_machine_that_is_refused_the_console_is_known() {
         let mut machine = Machine::default();
         let result = machine.survey(&changed("virt-aia.dts", from, &to));
         assert!(result.is_err(), "{from}");
-        assert_eq!(machine.console.map(Console::base), Some(0x1000_0000));
+        assert_eq!(machine.console.map(Uart::base), Some(0x1000_0000));
         let switches = &machine.switches;
         assert!(switches.power_off.is_some() && switches.reset.is_some());
     }
@@ -1014,7 +1014,7 @@ fn what_only_machine_mode_may_touch() {
 fn monitor_cores_are_left_out() {
     let sifive = machine("sifive-u.dts");
     let base = 0x1001_0000;
-    assert_eq!(sifive.console, Some(Console::Sifive { base }));
+    assert_eq!(sifive.console, Some(Uart::Sifive { base }));
     assert_eq!(
         sifive.harts.iter().map(|hart| hart.id).collect::<Vec<_>>(),
         [1, 2]

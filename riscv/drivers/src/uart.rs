@@ -1,7 +1,7 @@
 //! A serial line of text over a UART, which the OS's driver shares.
 
+mod any;
 mod chip;
-mod console;
 mod ns16550;
 mod sifive;
 
@@ -10,10 +10,10 @@ use core::fmt;
 use poorwill_log::PrintedLine;
 use thiserror::Error;
 
+pub use any::{AnyUart, UartState};
 pub use chip::{Chip, LineEvents};
-pub use console::ConsoleChip;
-pub use ns16550::{Ns16550, UartState};
-pub use sifive::{InputControl, Sifive};
+pub use ns16550::{Ns16550, Ns16550State};
+pub use sifive::{Sifive, SifiveState};
 
 /// Maximum number of polls for all bytes of a call; the remaining bytes are dropped. There may be
 /// no clock yet for a timeout, and a stuck console must not stop the machine: its hart holds a lock
@@ -95,6 +95,11 @@ impl<C: Chip> Line<C> {
     /// The UART.
     pub fn chip(&self) -> &C {
         &self.chip
+    }
+
+    /// The UART, to change its settings.
+    pub fn chip_mut(&mut self) -> &mut C {
+        &mut self.chip
     }
 
     /// Sends raw bytes. Polls the transmitter at most a million times for all of them, and only

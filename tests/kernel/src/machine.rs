@@ -52,6 +52,8 @@ pub(crate) struct Machine {
     pub(crate) uart: usize,
     /// Those of others.
     pub(crate) other_uarts: ArrayVec<usize, 4>,
+    /// The registers of SiFive's UARTs.
+    pub(crate) sifive_uarts: ArrayVec<usize, 4>,
     /// The test device (`sifive,test0`).
     pub(crate) test_device: usize,
     /// The real-time clock (`google,goldfish-rtc`).
@@ -232,6 +234,8 @@ impl Machine {
         } else if is(node, "ns16550a") {
             self.uart = range.start;
             self.uart_interrupt = first_interrupt(node).unwrap_or(0);
+        } else if is(node, "sifive,uart0") {
+            self.sifive_uarts.push(range.start);
         } else if is(node, "google,goldfish-rtc") {
             self.clock = Some(range.start);
         } else if is(node, "virtio,mmio") {

@@ -1,8 +1,8 @@
 //! What the firmware would find on a board and do there, a finding for each part.
 
 use poorwill_devicetree::{
-    Aplic, Console, DescriptionError, Drive, Hart, HartState, KNOWN_PCI_HOSTS, KNOWN_TIMERS,
-    KNOWN_UARTS, Machine, Plic, Purpose, Switch, Uart,
+    Aplic, DescriptionError, Drive, Hart, HartState, KNOWN_PCI_HOSTS, KNOWN_TIMERS, KNOWN_UARTS,
+    Machine, Ns16550, Plic, Purpose, Switch, Uart,
 };
 use poorwill_machine::size::Bytes;
 use poorwill_memory::PhysRange;
@@ -110,13 +110,13 @@ fn console(board: &Board) -> Finding {
     }
 }
 
-fn text_of_console(uart: Console) -> String {
+fn text_of_console(uart: Uart) -> String {
     match uart {
-        Console::Ns16550(Uart { base, shift, width }) => {
+        Uart::Ns16550(Ns16550 { base, shift, width }) => {
             let step = 1 << shift;
             format!("16550 at {base:#x}, a register every {step} bytes, accesses of {width} bytes")
         }
-        Console::Sifive { base } => format!("SiFive's UART at {base:#x}"),
+        Uart::Sifive { base } => format!("SiFive's UART at {base:#x}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A board as JSON.
 
-use poorwill_devicetree::{Console, Drive, HartState, Machine, Purpose, Switch, Uart};
+use poorwill_devicetree::{Drive, HartState, Machine, Ns16550, Purpose, Switch, Uart};
 use poorwill_memory::PhysRange;
 use serde_json::{Value, json};
 
@@ -74,15 +74,15 @@ fn without_driver(unknown: &Unknown) -> Value {
     })
 }
 
-fn console(uart: Console) -> Value {
+fn console(uart: Uart) -> Value {
     match uart {
-        Console::Ns16550(Uart { base, shift, width }) => json!({
+        Uart::Ns16550(Ns16550 { base, shift, width }) => json!({
             "kind": "16550",
             "address": base,
             "shift": shift,
             "width": width,
         }),
-        Console::Sifive { base } => json!({ "kind": "sifive", "address": base }),
+        Uart::Sifive { base } => json!({ "kind": "sifive", "address": base }),
     }
 }
 

@@ -50,7 +50,7 @@ mod line_status {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct UartState {
+pub struct Ns16550State {
     pub(super) line_control: u8,
     pub(super) divisor: [u8; 2],
     pub(super) interrupts: u8,
@@ -71,7 +71,7 @@ pub struct Ns16550<R> {
 
 impl<R: Registers<u8> + Registers<u32>> Ns16550<R> {
     /// The UART in `described`, with its registers.
-    pub fn new(registers: R, described: &devicetree::Uart) -> Self {
+    pub fn new(registers: R, described: &devicetree::Ns16550) -> Self {
         Ns16550 {
             registers,
             shift: described.shift,
@@ -99,7 +99,7 @@ impl<R: Registers<u8> + Registers<u32>> Ns16550<R> {
     }
 
     /// Captures the OS's settings. Bytes in the FIFOs are not kept.
-    pub fn capture(&self) -> UartState {
+    pub fn capture(&self) -> Ns16550State {
         let line_control = self.read(register::LCR);
         let divisor = self.open_divisor(line_control).then(|| {
             let divisor = [self.read(register::DATA), self.read(register::IER)];
@@ -108,7 +108,7 @@ impl<R: Registers<u8> + Registers<u32>> Ns16550<R> {
         });
         let interrupts = self.read(register::IER);
         self.write(register::LCR, line_control);
-        UartState {
+        Ns16550State {
             line_control,
             divisor: divisor.unwrap_or_default(),
             interrupts,
@@ -120,7 +120,7 @@ impl<R: Registers<u8> + Registers<u32>> Ns16550<R> {
     }
 
     /// Restores the settings. Interrupts come last: an empty transmitter then interrupts again.
-    pub fn restore(&self, state: &UartState) {
+    pub fn restore(&self, state: &Ns16550State) {
         let is_known = state.has_unknown_divisor == 0;
         if is_known && self.open_divisor(state.line_control) {
             self.write(register::DATA, state.divisor[0]);

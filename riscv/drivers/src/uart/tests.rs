@@ -41,7 +41,7 @@ impl Model {
     }
 
     fn uart(&self) -> Line<Ns16550<&Self>> {
-        let described = devicetree::Uart {
+        let described = devicetree::Ns16550 {
             base: 0,
             shift: self.shift,
             width: self.width,

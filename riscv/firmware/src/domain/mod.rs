@@ -17,9 +17,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{
-    Console, DomainNode, MAX_DOMAINS, Machine, NextMode, NodeName, tree_place,
-};
+use poorwill_devicetree::{DomainNode, MAX_DOMAINS, Machine, NextMode, NodeName, Uart, tree_place};
 use poorwill_domain::{
     ALL_DEVICES, Domain, DomainError, HartSet, HartSetError, LoadedStage, NextStage, Rights,
     StageTree, TREE_GROWTH,
@@ -189,7 +187,7 @@ pub(super) struct AddedDomain<'a> {
     pub(super) node: &'a DomainNode,
     pub(super) domain: Domain,
     /// The machine's console.
-    pub(super) console: Option<Console>,
+    pub(super) console: Option<Uart>,
     pub(super) takes_interrupts: bool,
 }
 
@@ -201,7 +199,7 @@ pub(super) struct AddedDomain<'a> {
 pub(super) fn add(added: AddedDomain<'_>) {
     let AddedDomain { node, domain, .. } = added;
     let mut registers = domain.registers.iter().chain(&domain.devices);
-    let has_uart = |uart: Console| registers.any(|range| range.contains(uart.base()));
+    let has_uart = |uart: Uart| registers.any(|range| range.contains(uart.base()));
     let traits = Traits {
         name: node.name,
         boot_hart: Some(node.boot_hart),

@@ -8,9 +8,9 @@ use core::fmt;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
-use poorwill_devicetree::{Console, MAX_UARTS, Machine, NodeName, Uart};
+use poorwill_devicetree::{MAX_UARTS, Machine, NodeName, Uart};
 use poorwill_drivers::fw_cfg::FwCfgState;
-use poorwill_drivers::uart::{Ns16550, UartState};
+use poorwill_drivers::uart::{AnyUart, UartState};
 use poorwill_drivers::{FlashBank, RtcState};
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_medium::cfi::{self, Cfi, CfiError, Geometry, Mode};
@@ -78,7 +78,7 @@ struct Bank {
 #[derive(Debug)]
 struct Devices {
     /// The UARTs in the tree's order, without the console, each with its domain's index.
-    uarts: ArrayVec<(u8, Ns16550<Mmio>), MAX_UARTS>,
+    uarts: ArrayVec<(u8, AnyUart<Mmio>), MAX_UARTS>,
     /// Index of the domain that has the console's UART.
     console_owner: u8,
     /// The devices that only a cut keeps; `None` without a power-fail line.
@@ -114,12 +114,12 @@ pub(crate) unsafe fn start(
 ) {
     // SAFETY: passed on to the caller.
     unsafe { virtio::start(machine) };
-    let console = machine.console.map(Console::base);
-    let others = (machine.uarts.iter()).filter(|uart| Some(uart.base) != console);
+    let console = machine.console.map(Uart::base);
+    let others = (machine.uarts.iter()).filter(|uart| Some(uart.base()) != console);
     // SAFETY: by the caller's contract the tree is right; it names these addresses as UARTs.
-    let uart = |uart: &Uart| Ns16550::new(unsafe { Mmio::new(uart.base) }, uart);
+    let uart = |uart: &Uart| AnyUart::new(unsafe { Mmio::new(uart.base()) }, uart);
     DEVICES.call_once(|| Devices {
-        uarts: others.map(|it| (owner(it.base), uart(it))).collect(),
+        uarts: others.map(|it| (owner(it.base()), uart(it))).collect(),
         console_owner: console.map_or(0, &owner),
         for_cuts: machine
             .power_fail
@@ -229,14 +229,17 @@ kept! {
     Record => virtio: VirtioPlaces = VirtioPlaces;
 }
 
-/// Owner and version of the sections of UARTs.
-const UART: Section = (u32::from_le_bytes(*b"UART"), 1);
+/// Owner and version of the sections of 16550 UARTs.
+const NS16550: Section = (u32::from_le_bytes(*b"UART"), 1);
+
+/// The same of SiFive's.
+const SIFIVE: Section = (u32::from_le_bytes(*b"SFUA"), 1);
 
 /// The number of the console's section. The other UARTs have numbers from 1, in the tree's order.
 const CONSOLE: u16 = 0;
 
 /// Checked settings of UARTs, by number.
-pub(crate) type UartStates<S> = ArrayVec<(u16, S), { MAX_UARTS + 1 }>;
+pub(crate) type UartStates = ArrayVec<(u16, UartState), { MAX_UARTS + 1 }>;
 
 /// All UARTs of a domain, the console included.
 pub(crate) struct Uarts {
@@ -245,53 +248,55 @@ pub(crate) struct Uarts {
 }
 
 impl Uarts {
-    fn has_console(&self) -> bool {
-        console::is_kept()
-            && (DEVICES.get()).is_some_and(|devices| devices.console_owner == self.domain)
-    }
-
-    /// Its UARTs beside the console, with their numbers among all of the machine.
-    fn others(&self) -> impl Iterator<Item = (u16, &'static Ns16550<Mmio>)> {
-        let numbered = (1..).zip(uarts());
-        let own = numbered.filter(|(_, (owner, _))| *owner == self.domain);
-        own.map(|(number, (_, uart))| (number, uart))
+    /// The numbers of its UARTs.
+    fn numbers(&self) -> impl Iterator<Item = u16> {
+        let has_console = console::is_there()
+            && (DEVICES.get()).is_some_and(|devices| devices.console_owner == self.domain);
+        let console = has_console.then_some(CONSOLE).into_iter();
+        let others = (1..)
+            .zip(uarts())
+            .filter(|(_, (owner, _))| *owner == self.domain);
+        console.chain(others.map(|(number, _)| number))
     }
 }
 
 impl Keep for Uarts {
-    const SECTIONS: &'static [Section] = &[UART];
+    const SECTIONS: &'static [Section] = &[NS16550, SIFIVE];
 
-    type State<'a> = UartStates<&'a UartState>;
+    type State<'a> = UartStates;
 
     fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        let (owner, version) = UART;
-        if let Some(state) = console::capture().filter(|_| self.has_console()) {
-            into.section(owner, CONSOLE, version, &state)?;
-        }
-        for (number, uart) in self.others() {
-            into.section(owner, number, version, &uart.capture())?;
+        for number in self.numbers() {
+            match with_uart(number, AnyUart::capture) {
+                Some(UartState::Ns16550(state)) => {
+                    into.section(NS16550.0, number, NS16550.1, &state)?;
+                }
+                Some(UartState::Sifive(state)) => {
+                    into.section(SIFIVE.0, number, SIFIVE.1, &state)?;
+                }
+                None => {}
+            }
         }
         Ok(())
     }
 
     /// Images of older versions have no such section.
-    fn check<'a>(
+    fn check(
         &self,
         store: Store,
-        sections: &mut StateSections<'a>,
-    ) -> Result<Self::State<'a>, StateError> {
-        let console = self.has_console().then_some(CONSOLE).into_iter();
-        let numbers = console.chain(self.others().map(|(number, _)| number));
+        sections: &mut StateSections<'_>,
+    ) -> Result<UartStates, StateError> {
         let mut states = UartStates::new();
         let mut is_any_missing = false;
-        for number in numbers {
-            match sections.take_payload(UART, number)? {
+        for number in self.numbers() {
+            let taken = with_uart(number, |uart| take_state(uart, sections, number));
+            match taken.transpose()?.flatten() {
                 Some(state) => states.push((number, state)),
                 None => is_any_missing = true,
             }
         }
         let is_old = store == Store::Image && states.is_empty();
-        let (owner, version) = UART;
+        let (owner, version) = NS16550;
         let missing = StateError::Payload {
             owner,
             version,
@@ -301,26 +306,45 @@ impl Keep for Uarts {
     }
 
     /// Does nothing: the firmware prints until the harts continue.
-    fn put_back(&self, _: Store, _: &Self::State<'_>) {}
+    fn put_back(&self, _: Store, _: &UartStates) {}
 
     /// Restores them after a cut. After an image the waking hart does that.
-    fn let_out(&self, _: Store, states: &Self::State<'_>) {
-        restore_uarts(&copied(states));
+    fn let_out(&self, _: Store, states: &UartStates) {
+        restore_uarts(states);
     }
 }
 
-/// Copies checked settings.
-fn copied(states: &UartStates<&UartState>) -> UartStates<UartState> {
-    (states.iter())
-        .map(|(number, state)| (*number, **state))
-        .collect()
+/// Runs `job` with the UART of this number, if there is one.
+fn with_uart<R>(number: u16, job: impl FnOnce(&AnyUart<Mmio>) -> R) -> Option<R> {
+    match number.checked_sub(1) {
+        None => console::with_uart(job),
+        Some(place) => (uarts().get(usize::from(place))).map(|(_, uart)| job(uart)),
+    }
 }
 
-fn restore_uarts(states: &UartStates<UartState>) {
+/// Takes the settings of `uart`. A section of another kind of UART stays.
+fn take_state(
+    uart: &AnyUart<Mmio>,
+    sections: &mut StateSections<'_>,
+    number: u16,
+) -> Result<Option<UartState>, StateError> {
+    Ok(match uart {
+        AnyUart::Ns16550(_) => {
+            let state = sections.take_payload(NS16550, number)?;
+            state.copied().map(UartState::Ns16550)
+        }
+        AnyUart::Sifive(_) => {
+            let state = sections.take_payload(SIFIVE, number)?;
+            state.copied().map(UartState::Sifive)
+        }
+    })
+}
+
+fn restore_uarts(states: &UartStates) {
     for (number, state) in states {
-        match number.checked_sub(1) {
-            None => console::restore(state),
-            Some(place) => uarts()[usize::from(place)].1.restore(state),
+        match *number {
+            CONSOLE => console::restore(state),
+            other => with_uart(other, |uart| uart.restore(state)).unwrap_or_default(),
         }
     }
 }
@@ -328,15 +352,15 @@ fn restore_uarts(states: &UartStates<UartState>) {
 /// The devices' state from an image, for the waking hart.
 #[derive(Debug, Default)]
 pub(crate) struct WakingDevices {
-    uarts: UartStates<UartState>,
+    uarts: UartStates,
     clock: Option<RtcState>,
 }
 
 impl WakingDevices {
     /// Copies the checked state.
-    pub(crate) fn new(uarts: &UartStates<&UartState>, clock: Option<&RtcState>) -> Self {
+    pub(crate) fn new(uarts: &UartStates, clock: Option<&RtcState>) -> Self {
         WakingDevices {
-            uarts: copied(uarts),
+            uarts: uarts.clone(),
             clock: clock.copied(),
         }
     }
@@ -464,7 +488,7 @@ impl KeepValue for KeptClock {
     }
 }
 
-fn uarts() -> &'static [(u8, Ns16550<Mmio>)] {
+fn uarts() -> &'static [(u8, AnyUart<Mmio>)] {
     DEVICES.get().map_or(&[], |devices| &devices.uarts)
 }
 

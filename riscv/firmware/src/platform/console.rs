@@ -5,9 +5,7 @@ use core::fmt::{self, Write};
 
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
-use poorwill_drivers::uart::{
-    Chip, ConsoleChip, InputControl, Line, LineEvents, Printed, UartState, Unsent,
-};
+use poorwill_drivers::uart::{AnyUart, Chip, Line, LineEvents, Printed, UartState, Unsent};
 use poorwill_log::{Log, LogLine, PrintedLine};
 use poorwill_sleep::NotKept;
 use spin::Mutex;
@@ -17,7 +15,7 @@ use super::power_fail;
 use poorwill_state::{KeepValue, Saving, Section};
 
 /// The console of the machine. Output is dropped until it is set.
-static CONSOLE: Mutex<Option<Line<ConsoleChip<Mmio>>>> = Mutex::new(None);
+static CONSOLE: Mutex<Option<Line<AnyUart<Mmio>>>> = Mutex::new(None);
 
 /// The log, which gets each line that the console gets.
 static LOG: Mutex<Option<&'static mut Log>> = Mutex::new(None);
@@ -27,10 +25,12 @@ static LOG: Mutex<Option<&'static mut Log>> = Mutex::new(None);
 /// # Safety
 ///
 /// `uart` is the console of this machine in the device tree.
-pub(crate) unsafe fn start(uart: devicetree::Console) {
+pub(crate) unsafe fn start(uart: devicetree::Uart) {
     // SAFETY: passed on to the caller.
     let registers = unsafe { Mmio::new(uart.base()) };
-    *CONSOLE.lock() = Some(Line::new(ConsoleChip::new(registers, &uart)));
+    let uart = AnyUart::new(registers, &uart);
+    uart.turn_on();
+    *CONSOLE.lock() = Some(Line::new(uart));
 }
 
 /// Sets the log, once. Reports a panic that ended the last start.
@@ -85,22 +85,17 @@ pub(crate) fn is_there() -> bool {
     CONSOLE.lock().is_some()
 }
 
-/// Returns whether an image has the settings of the console's UART.
-pub(super) fn is_kept() -> bool {
-    let console = CONSOLE.lock();
-    let chip = console.as_ref().map(Line::chip);
-    chip.is_some_and(|chip| matches!(chip, ConsoleChip::Ns16550(_)))
-}
-
-/// Lets [`line_events`] report each byte. Returns what [`close_input`] restores.
-pub(crate) fn open_input() -> Option<InputControl> {
-    CONSOLE.lock().as_ref()?.chip().open_input()
+/// Lets [`line_events`] report each byte, until [`close_input`].
+pub(crate) fn open_input() {
+    if let Some(uart) = CONSOLE.lock().as_mut() {
+        uart.chip_mut().open_input();
+    }
 }
 
 /// Restores the OS's settings after [`open_input`].
-pub(crate) fn close_input(before: Option<InputControl>) {
-    if let Some(uart) = CONSOLE.lock().as_ref() {
-        uart.chip().close_input(before);
+pub(crate) fn close_input() {
+    if let Some(uart) = CONSOLE.lock().as_mut() {
+        uart.chip_mut().close_input();
     }
 }
 
@@ -109,21 +104,16 @@ pub(crate) fn line_events() -> LineEvents {
     (CONSOLE.lock().as_ref()).map_or_else(LineEvents::default, |uart| uart.chip().events())
 }
 
-/// The OS's settings of the console's UART.
-pub(super) fn capture() -> Option<UartState> {
-    match CONSOLE.lock().as_ref()?.chip() {
-        ConsoleChip::Ns16550(uart) => Some(uart.capture()),
-        ConsoleChip::Sifive(_) => None,
-    }
+/// Runs `job` with the console's UART, if there is one.
+pub(super) fn with_uart<R>(job: impl FnOnce(&AnyUart<Mmio>) -> R) -> Option<R> {
+    CONSOLE.lock().as_ref().map(|uart| job(uart.chip()))
 }
 
 /// Restores the OS's settings, after the firmware's last line has left.
 pub(super) fn restore(state: &UartState) {
     if let Some(uart) = CONSOLE.lock().as_ref() {
         uart.drain();
-        if let ConsoleChip::Ns16550(uart) = uart.chip() {
-            uart.restore(state);
-        }
+        uart.chip().restore(state);
     }
 }
 

@@ -1,7 +1,8 @@
-//! The registers of devices on the bus of memory are as before a sleep: of all 16550s, and of the
+//! The registers of devices on the bus of memory are as before a sleep: of all UARTs, and of the
 //! clock. A byte that is typed after the sleep interrupts.
 //!
-//! The console is a real 16550. Memory stands for another: a wake writes its registers there.
+//! The console is a real 16550. Memory stands for others, of both kinds: a wake writes their registers
+//! there.
 
 use crate::{
     arch::sleep::{self, Context, Outcome},
@@ -40,11 +41,18 @@ const OTHER: [(usize, u8); 4] = [
     (register::SCRATCH, 0x5a),
 ];
 
+/// Settings of the memory that stands for SiFive's UART: transmit and receive control, the interrupts
+/// that are enabled, and the divisor.
+const SIFIVE: [(usize, u32); 4] = [(8, 0x1_0003), (0xc, 0x3_0001), (0x10, 2), (0x18, 289)];
+
 pub(super) fn run(machine: &Machine, hart: usize) {
     let chip = Chip::set_up(machine, hart, 1);
     program(machine.uart);
     for other in &machine.other_uarts {
         (OTHER.iter()).for_each(|(register, value)| mmio::write8(other + register, *value));
+    }
+    for sifive in &machine.sifive_uarts {
+        (SIFIVE.iter()).for_each(|(register, value)| mmio::write32(sifive + register, *value));
     }
     const HOUR_MS: u64 = 3_600_000;
     clock::set_alarm(machine, HOUR_MS);
@@ -64,9 +72,19 @@ pub(super) fn run(machine: &Machine, hart: usize) {
             );
         }
     }
+    for sifive in &machine.sifive_uarts {
+        for (register, value) in SIFIVE {
+            let found = mmio::read32(sifive + register);
+            check!(
+                found == value,
+                "SiFive's UART {sifive:#x}, {register:#x}: {found:#x}, not {value:#x}"
+            );
+        }
+    }
     let found = clock::alarm(machine);
     check!(found == alarm, "the alarm: {found:x?}, not {alarm:x?}");
-    say!("bus: {} other UARTs, type a key", machine.other_uarts.len());
+    let others = machine.other_uarts.len() + machine.sifive_uarts.len();
+    say!("bus: {others} other UARTs, type a key");
     chip.check_byte(machine);
     let byte = mmio::read8(machine.uart + register::DATA);
     check!(byte == b'k', "the byte is {byte:#x}");

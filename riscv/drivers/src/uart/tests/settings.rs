@@ -69,7 +69,7 @@ impl Registers<u32> for Programmed {
 
 #[test]
 fn what_an_os_has_programmed_comes_back() {
-    let described = devicetree::Uart {
+    let described = devicetree::Ns16550 {
         base: 0,
         shift: 0,
         width: 1,
@@ -99,7 +99,7 @@ fn what_an_os_has_programmed_comes_back() {
 /// registers.
 #[test]
 fn a_busy_uart_loses_and_sends_no_byte() {
-    let described = devicetree::Uart {
+    let described = devicetree::Ns16550 {
         base: 0,
         shift: 0,
         width: 1,
@@ -135,7 +135,7 @@ fn a_busy_uart_loses_and_sends_no_byte() {
 
 #[test]
 fn the_last_line_leaves_before_the_settings_change() {
-    let described = devicetree::Uart {
+    let described = devicetree::Ns16550 {
         base: 0,
         shift: 0,
         width: 1,

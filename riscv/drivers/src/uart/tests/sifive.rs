@@ -8,6 +8,8 @@ struct Model {
     arrived: RefCell<VecDeque<u8>>,
     transmit_control: Cell<u32>,
     receive_control: Cell<u32>,
+    interrupts: Cell<u32>,
+    divisor: Cell<u32>,
     /// Looks at the transmitter for each byte that leaves.
     slowness: u32,
     looks: Cell<u32>,
@@ -48,7 +50,9 @@ impl Registers<u32> for Model {
                     self.arrived.borrow().len() > Self::watermark(self.receive_control.get());
                 u32::from(few) | u32::from(is_on && many) << 1
             }
-            other => panic!("register {other:#x} is the OS's"),
+            0x10 => self.interrupts.get(),
+            0x18 => self.divisor.get(),
+            other => panic!("there is no register {other:#x}"),
         }
     }
 
@@ -61,6 +65,11 @@ impl Registers<u32> for Model {
             }
             8 => self.transmit_control.set(value),
             0xc => self.receive_control.set(value),
+            0x10 => self.interrupts.set(value),
+            0x18 => {
+                assert!(self.waiting.borrow().is_empty(), "a byte is destroyed");
+                self.divisor.set(value);
+            }
             other => panic!("register {other:#x} is the OS's"),
         }
     }
@@ -76,9 +85,11 @@ impl Registers<u8> for Model {
     }
 }
 
-fn line(chip: &Model) -> Line<ConsoleChip<&Model>> {
-    let described = devicetree::Console::Sifive { base: 0 };
-    Line::new(ConsoleChip::new(chip, &described))
+fn line(chip: &Model) -> Line<AnyUart<&Model>> {
+    let described = devicetree::Uart::Sifive { base: 0 };
+    let uart = AnyUart::new(chip, &described);
+    uart.turn_on();
+    Line::new(uart)
 }
 
 #[test]
@@ -120,20 +131,48 @@ fn a_start_turns_it_on_and_changes_no_more() {
 fn a_byte_at_rest_is_seen_and_stays() {
     for of_the_os in [0, 1 | 3 << 16] {
         let chip = Model::default();
-        let line = line(&chip);
+        let mut line = line(&chip);
         chip.receive_control.set(of_the_os);
-        let before = line.chip().open_input();
+        line.chip_mut().open_input();
         assert!(!line.chip().events().input);
         chip.arrived.borrow_mut().push_back(b'k');
         for _ in 0..3 {
             let seen = line.chip().events();
             assert!(seen.input && !seen.line_break);
         }
-        line.chip().close_input(before);
+        line.chip_mut().close_input();
         assert_eq!(chip.receive_control.get(), of_the_os);
         let mut buffer = [0; 2];
         assert_eq!((line.receive(&mut buffer), buffer[0]), (1, b'k'));
     }
+}
+
+/// Also those of a sleep that is saved while the firmware waits for a byte.
+#[test]
+fn what_an_os_has_set_comes_back() {
+    let os = Model::default();
+    let mut asleep = line(&os);
+    let set = |chip: &Model| {
+        chip.transmit_control.set(1 | 1 << 16);
+        chip.receive_control.set(3 << 16);
+        chip.interrupts.set(2);
+        chip.divisor.set(289);
+    };
+    set(&os);
+    let before = asleep.chip().capture();
+    asleep.chip_mut().open_input();
+    assert_eq!(asleep.chip().capture(), before, "amid a rest");
+
+    let after = Model::default();
+    let awake = line(&after);
+    after.written.borrow_mut().clear();
+    awake.chip().restore(&before);
+    assert_eq!(awake.chip().capture(), before);
+    assert_eq!(after.written.borrow().last(), Some(&0x10), "interrupts");
+
+    after.written.borrow_mut().clear();
+    awake.chip().restore(&before);
+    assert!(!after.written.borrow().contains(&0x18), "the same rate");
 }
 
 #[test]
