@@ -229,13 +229,8 @@ impl Machine {
         };
         if is(node, "sifive,test0") {
             self.test_device = range.start;
-        } else if is(node, "ns16550a") && self.uart != 0 {
-            self.other_uarts.push(range.start);
-        } else if is(node, "ns16550a") {
-            self.uart = range.start;
-            self.uart_interrupt = first_interrupt(node).unwrap_or(0);
-        } else if is(node, "sifive,uart0") {
-            self.sifive_uarts.push(range.start);
+        } else if is(node, "ns16550a") || is(node, "sifive,uart0") {
+            self.take_uart(node, range.start);
         } else if is(node, "google,goldfish-rtc") {
             self.clock = Some(range.start);
         } else if is(node, "virtio,mmio") {
@@ -282,6 +277,17 @@ impl Machine {
                 .aplic
                 .map_or(range.start, |other| other.min(range.start));
             self.aplic = Some(first);
+        }
+    }
+
+    fn take_uart(&mut self, node: &FdtNode, base: usize) {
+        if is(node, "sifive,uart0") {
+            self.sifive_uarts.push(base);
+        } else if self.uart != 0 {
+            self.other_uarts.push(base);
+        } else {
+            self.uart = base;
+            self.uart_interrupt = first_interrupt(node).unwrap_or(0);
         }
     }
 

@@ -3,8 +3,9 @@
 use poorwill_state::kept;
 
 use super::report::Os;
-use crate::platform::bus::{KeptClock, Uarts};
+use crate::platform::bus::KeptClock;
 use crate::platform::interrupts::KeptControllers;
+use crate::platform::uarts::Uarts;
 
 kept! {
     /// The state of a domain.

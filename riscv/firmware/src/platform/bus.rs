@@ -8,21 +8,20 @@ use core::fmt;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
-use poorwill_devicetree::{MAX_UARTS, Machine, NodeName, Uart};
+use poorwill_devicetree::{Machine, NodeName};
 use poorwill_drivers::fw_cfg::FwCfgState;
-use poorwill_drivers::uart::{AnyUart, UartState};
 use poorwill_drivers::{FlashBank, RtcState};
-use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_medium::cfi::{self, Cfi, CfiError, Geometry, Mode};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::NotKept;
 use spin::Once;
 use thiserror::Error;
 
-use super::console::{self, say};
+use super::console::say;
+use super::uarts::{self, UartStates};
 use super::wait_clock::WaitClock;
 use super::{platform, virtio};
-use poorwill_state::{Keep, KeepValue, Saving, Section, Store, kept};
+use poorwill_state::{KeepValue, Saving, Section, Store, kept};
 
 /// Maximum number of banks of flash, the same as in the device tree.
 const MAX_BANKS: usize = 4;
@@ -74,17 +73,6 @@ struct Bank {
     last_word: u64,
 }
 
-/// The devices that the keepers below access.
-#[derive(Debug)]
-struct Devices {
-    /// The UARTs in the tree's order, without the console, each with its domain's index.
-    uarts: ArrayVec<(u8, AnyUart<Mmio>), MAX_UARTS>,
-    /// Index of the domain that has the console's UART.
-    console_owner: u8,
-    /// The devices that only a cut keeps; `None` without a power-fail line.
-    for_cuts: Option<ForCuts>,
-}
-
 /// The devices that only a cut keeps.
 #[derive(Debug)]
 struct ForCuts {
@@ -94,7 +82,8 @@ struct ForCuts {
     obstacle: Option<BusObstacle>,
 }
 
-static DEVICES: Once<Devices> = Once::new();
+/// Absent without a power-fail line.
+static FOR_CUTS: Once<ForCuts> = Once::new();
 
 /// Takes the devices from the tree. Without a power-fail line, takes only those that a sleep needs.
 /// `vault` is the firmware's part of flash. `is_watched`: the OS's accesses to the configuration
@@ -114,19 +103,12 @@ pub(crate) unsafe fn start(
 ) {
     // SAFETY: passed on to the caller.
     unsafe { virtio::start(machine) };
-    let console = machine.console.map(Uart::base);
-    let others = (machine.uarts.iter()).filter(|uart| Some(uart.base()) != console);
-    // SAFETY: by the caller's contract the tree is right; it names these addresses as UARTs.
-    let uart = |uart: &Uart| AnyUart::new(unsafe { Mmio::new(uart.base()) }, uart);
-    DEVICES.call_once(|| Devices {
-        uarts: others.map(|it| (owner(it.base()), uart(it))).collect(),
-        console_owner: console.map_or(0, &owner),
-        for_cuts: machine
-            .power_fail
-            .is_some()
-            // SAFETY: passed on to the caller.
-            .then(|| unsafe { for_cuts(machine, vault, is_watched, time) }),
-    });
+    // SAFETY: passed on to the caller.
+    unsafe { uarts::start(machine, owner) };
+    if machine.power_fail.is_some() {
+        // SAFETY: passed on to the caller.
+        FOR_CUTS.call_once(|| unsafe { for_cuts(machine, vault, is_watched, time) });
+    }
 }
 
 /// The devices that only a cut keeps.
@@ -211,12 +193,13 @@ fn bank(
 
 /// The reason why a machine with these devices cannot be cut.
 pub(crate) fn obstacle() -> Option<BusObstacle> {
-    kept_by_cuts()?.obstacle
+    FOR_CUTS.get()?.obstacle
 }
 
 /// The names of the first devices without a keeper.
 pub(crate) fn unkept() -> impl Iterator<Item = &'static NodeName> {
-    kept_by_cuts()
+    FOR_CUTS
+        .get()
         .into_iter()
         .flat_map(|devices| &devices.unkept)
 }
@@ -227,126 +210,6 @@ kept! {
     Record => fw_cfgs: FwCfgs = FwCfgs;
     Record => flash: FlashModes = FlashModes;
     Record => virtio: VirtioPlaces = VirtioPlaces;
-}
-
-/// Owner and version of the sections of 16550 UARTs.
-const NS16550: Section = (u32::from_le_bytes(*b"UART"), 1);
-
-/// The same of SiFive's.
-const SIFIVE: Section = (u32::from_le_bytes(*b"SFUA"), 1);
-
-/// The number of the console's section. The other UARTs have numbers from 1, in the tree's order.
-const CONSOLE: u16 = 0;
-
-/// Checked settings of UARTs, by number.
-pub(crate) type UartStates = ArrayVec<(u16, UartState), { MAX_UARTS + 1 }>;
-
-/// All UARTs of a domain, the console included.
-pub(crate) struct Uarts {
-    /// The domain's index.
-    pub(crate) domain: u8,
-}
-
-impl Uarts {
-    /// The numbers of its UARTs.
-    fn numbers(&self) -> impl Iterator<Item = u16> {
-        let has_console = console::is_there()
-            && (DEVICES.get()).is_some_and(|devices| devices.console_owner == self.domain);
-        let console = has_console.then_some(CONSOLE).into_iter();
-        let others = (1..)
-            .zip(uarts())
-            .filter(|(_, (owner, _))| *owner == self.domain);
-        console.chain(others.map(|(number, _)| number))
-    }
-}
-
-impl Keep for Uarts {
-    const SECTIONS: &'static [Section] = &[NS16550, SIFIVE];
-
-    type State<'a> = UartStates;
-
-    fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        for number in self.numbers() {
-            match with_uart(number, AnyUart::capture) {
-                Some(UartState::Ns16550(state)) => {
-                    into.section(NS16550.0, number, NS16550.1, &state)?;
-                }
-                Some(UartState::Sifive(state)) => {
-                    into.section(SIFIVE.0, number, SIFIVE.1, &state)?;
-                }
-                None => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Images of older versions have no such section.
-    fn check(
-        &self,
-        store: Store,
-        sections: &mut StateSections<'_>,
-    ) -> Result<UartStates, StateError> {
-        let mut states = UartStates::new();
-        let mut is_any_missing = false;
-        for number in self.numbers() {
-            let taken = with_uart(number, |uart| take_state(uart, sections, number));
-            match taken.transpose()?.flatten() {
-                Some(state) => states.push((number, state)),
-                None => is_any_missing = true,
-            }
-        }
-        let is_old = store == Store::Image && states.is_empty();
-        let (owner, version) = NS16550;
-        let missing = StateError::Payload {
-            owner,
-            version,
-            found: 0,
-        };
-        (is_old || !is_any_missing).then_some(states).ok_or(missing)
-    }
-
-    /// Does nothing: the firmware prints until the harts continue.
-    fn put_back(&self, _: Store, _: &UartStates) {}
-
-    /// Restores them after a cut. After an image the waking hart does that.
-    fn let_out(&self, _: Store, states: &UartStates) {
-        restore_uarts(states);
-    }
-}
-
-/// Runs `job` with the UART of this number, if there is one.
-fn with_uart<R>(number: u16, job: impl FnOnce(&AnyUart<Mmio>) -> R) -> Option<R> {
-    match number.checked_sub(1) {
-        None => console::with_uart(job),
-        Some(place) => (uarts().get(usize::from(place))).map(|(_, uart)| job(uart)),
-    }
-}
-
-/// Takes the settings of `uart`. A section of another kind of UART stays.
-fn take_state(
-    uart: &AnyUart<Mmio>,
-    sections: &mut StateSections<'_>,
-    number: u16,
-) -> Result<Option<UartState>, StateError> {
-    Ok(match uart {
-        AnyUart::Ns16550(_) => {
-            let state = sections.take_payload(NS16550, number)?;
-            state.copied().map(UartState::Ns16550)
-        }
-        AnyUart::Sifive(_) => {
-            let state = sections.take_payload(SIFIVE, number)?;
-            state.copied().map(UartState::Sifive)
-        }
-    })
-}
-
-fn restore_uarts(states: &UartStates) {
-    for (number, state) in states {
-        match *number {
-            CONSOLE => console::restore(state),
-            other => with_uart(other, |uart| uart.restore(state)).unwrap_or_default(),
-        }
-    }
 }
 
 /// The devices' state from an image, for the waking hart.
@@ -371,7 +234,7 @@ impl WakingDevices {
         if let Some(clock) = &self.clock {
             platform().time.put_back_alarm(clock);
         }
-        restore_uarts(&self.uarts);
+        uarts::restore(&self.uarts);
     }
 }
 
@@ -488,14 +351,6 @@ impl KeepValue for KeptClock {
     }
 }
 
-fn uarts() -> &'static [(u8, AnyUart<Mmio>)] {
-    DEVICES.get().map_or(&[], |devices| &devices.uarts)
-}
-
 fn banks() -> &'static [Bank] {
-    kept_by_cuts().map_or(&[], |devices| &devices.banks)
-}
-
-fn kept_by_cuts() -> Option<&'static ForCuts> {
-    DEVICES.get()?.for_cuts.as_ref()
+    FOR_CUTS.get().map_or(&[], |devices| &devices.banks)
 }

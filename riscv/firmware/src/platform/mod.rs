@@ -15,6 +15,7 @@ pub(crate) mod memory_controller;
 pub(crate) mod power;
 pub(crate) mod power_fail;
 pub(crate) mod ram;
+pub(crate) mod uarts;
 pub(crate) mod vault;
 pub(crate) mod virtio;
 pub(crate) mod wait_clock;
