@@ -134,6 +134,13 @@ pub fn swap_seed() -> u64 {
     value
 }
 
+/// The same on a hart that may lack it, whatever the tree lists.
+pub fn try_swap_seed() -> Option<u64> {
+    // SAFETY: the CSR's only state is that of the entropy source.
+    let (value, is_there) = unsafe { probe!("csrrw {value}, 0x015, zero", 0) };
+    is_there.then_some(value)
+}
+
 /// Bits of `mstatus` and `sstatus`.
 pub mod status {
     /// S-mode interrupts enabled.

@@ -13,7 +13,7 @@ pub struct HartSources<'t> {
 }
 
 impl<'t> HartSources<'t> {
-    /// `has_seed`: the hart has the seed CSR (Zkr).
+    /// `has_seed`: the hart may have the seed CSR (Zkr). It is asked.
     #[must_use]
     pub fn new(time: &'t Time, has_seed: bool) -> Self {
         HartSources { time, has_seed }
@@ -22,10 +22,11 @@ impl<'t> HartSources<'t> {
 
 impl Sources for HartSources<'_> {
     fn hardware(&self, into: &mut [u8; HARDWARE_BYTES]) -> Result<bool, SeedError> {
-        if self.has_seed {
+        let has_seed = self.has_seed && csr::try_swap_seed().is_some();
+        if has_seed {
             seed::fill(into, csr::swap_seed)?;
         }
-        Ok(self.has_seed)
+        Ok(has_seed)
     }
 
     fn cycles(&self) -> u64 {

@@ -2,17 +2,28 @@
 
 use poorwill_hart::Environment;
 
+use thiserror::Error;
+
 use crate::csr::{self, status};
 use crate::{float, vector};
 
+/// An OS that believes the tree would have no timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the device tree lists Sstc, but there is no stimecmp")]
+pub struct NoStimecmp;
+
 /// Sets the calling hart's machine-mode CSRs for an OS, and the S-mode CSRs to their values at a
 /// start (interrupts off). Traps go to `trap_entry`.
+///
+/// # Errors
+///
+/// [`NoStimecmp`].
 ///
 /// # Safety
 ///
 /// `trap_entry` is aligned code that handles all traps that `environment` does not delegate.
 /// `environment` fits this hart.
-pub unsafe fn set_up(environment: &Environment, trap_entry: u64) {
+pub unsafe fn set_up(environment: &Environment, trap_entry: u64) -> Result<(), NoStimecmp> {
     // SAFETY: the caller's handler expects these settings. CSRs that the hart may lack are skipped.
     unsafe {
         csr::write::<{ csr::MTVEC }>(trap_entry);
@@ -28,13 +39,16 @@ pub unsafe fn set_up(environment: &Environment, trap_entry: u64) {
         {
             csr::try_write::<{ csr::MSECCFG }>(security | bits);
         }
-        if let Some(never) = environment.stimecmp {
-            csr::write::<{ csr::STIMECMP }>(never);
+        if let Some(never) = environment.stimecmp
+            && !csr::try_write::<{ csr::STIMECMP }>(never)
+        {
+            return Err(NoStimecmp);
         }
         csr::write::<{ csr::SIE }>(0);
         csr::write::<{ csr::SCOUNTEREN }>(environment.counters);
         csr::write::<{ csr::MIE }>(environment.mie);
     }
+    Ok(())
 }
 
 /// Sets the calling hart's `sstatus`, floating-point and vector registers for the first instruction

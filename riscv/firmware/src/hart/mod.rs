@@ -216,7 +216,10 @@ impl ThisHart {
         let trap_entry = entry::trap_entry as *const () as u64;
         // SAFETY: trap.rs handles all traps that the environment does not delegate. The environment
         // follows the tree's description of this hart.
-        unsafe { poorwill_arch::environment::set_up(&environment, trap_entry) };
+        let set_up = unsafe { poorwill_arch::environment::set_up(&environment, trap_entry) };
+        if let Err(error) = set_up {
+            panic!("hart {}: {error}", self.id());
+        }
         self.timer().stop_machine_timer();
     }
 
