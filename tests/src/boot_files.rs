@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use poorwill_machine::TINY_COMMAND_LINE;
+use poorwill_machine::Board;
 use poorwill_machine::paths::Tiny;
 
 /// Bytes of the file system beyond its files.
@@ -20,9 +20,10 @@ pub(crate) fn make(tiny: &Tiny, words: &str, folder: &Path) -> anyhow::Result<Pa
     let (files, image) = (folder.join("boot-files"), folder.join("boot.ext4"));
     let boot = files.join("boot");
     fs::create_dir_all(boot.join("extlinux"))?;
+    let console = Board::default().tiny_command_line();
     let configuration = format!(
         "default linux\ntimeout 1\nlabel linux\n  linux /boot/Image\n  initrd /boot/initrd.img\n  \
-         append {TINY_COMMAND_LINE} {words}\n"
+         append {console} {words}\n"
     );
     fs::write(boot.join("extlinux/extlinux.conf"), configuration)?;
     let mut bytes = SPARE_BYTES;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, bail, ensure};
-use poorwill_machine::Interrupts;
 use poorwill_machine::size::Bytes;
+use poorwill_machine::{Interrupts, Part};
 
-use crate::plan::{Board, DiskKind, End, Guest, Plan, PowerOn, Row, Step};
+use crate::plan::{DiskKind, End, Guest, MachineKind, Plan, PowerOn, Row, Step};
 
 /// A test: a row with one of its machines.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Trial {
     /// Its interrupt controllers.
     pub interrupts: Interrupts,
     /// The kind of machine.
-    pub board: Board,
+    pub kind: MachineKind,
     /// Number of harts.
     pub harts: u32,
     /// RAM.
@@ -75,15 +75,16 @@ fn trial(
     memory: &str,
     steps: &[Step],
 ) -> anyhow::Result<Trial> {
-    let board = plan
+    let kind = plan
         .machines
         .get(machine)
         .with_context(|| format!("no machine {machine}"))?;
     let has_domains = row.page || !row.domains.is_empty();
     ensure!(
-        board.sockets == has_domains,
+        kind.sockets == has_domains,
         "domains are for machines with `sockets`, and those for domains"
     );
+    check_parts(kind, row, harts)?;
     let disk = |name: &String| {
         plan.disks
             .get(name)
@@ -92,12 +93,12 @@ fn trial(
     };
     Ok(Trial {
         name: name.to_owned(),
-        interrupts: if board.aia {
+        interrupts: if kind.aia {
             Interrupts::Aia
         } else {
             Interrupts::Plic
         },
-        board: board.clone(),
+        kind: kind.clone(),
         harts,
         memory: memory.parse()?,
         is_long: false,
@@ -105,6 +106,27 @@ fn trial(
         steps: steps.to_vec(),
         row: row.clone(),
     })
+}
+
+/// Checks that the machine's board has what the row and the kind of machine need.
+fn check_parts(kind: &MachineKind, row: &Row, harts: u32) -> anyhow::Result<()> {
+    let needs = [
+        (kind.aia, Part::Aia),
+        (kind.sockets, Part::Domains),
+        (kind.hold_up_us.is_some(), Part::PowerSupply),
+        (row.plugin || row.lasting_memory, Part::PowerSupply),
+        (row.loader || row.edk2 || row.vault, Part::Flash),
+        (!row.disks.is_empty(), Part::Disks),
+    ];
+    let needed = needs.iter().filter(|(is_needed, _)| *is_needed);
+    for (_, part) in needed {
+        if let Some(reason) = kind.board.lacks(*part) {
+            bail!("{part:?} on {}: {reason}", kind.board.name());
+        }
+    }
+    let most = kind.board.most_harts();
+    ensure!(harts <= most, "the board has at most {most} harts");
+    Ok(())
 }
 
 fn steps(row: &Row) -> anyhow::Result<Vec<Step>> {
@@ -245,6 +267,31 @@ mod tests {
     }
 
     #[test]
+    fn a_board_has_what_its_rows_need() {
+        let complaint = |aia: bool, harts: u32, more: &str| {
+            let text = format!(
+                "[machines.m]\nboard = 'sifive_u'\naia = {aia}\n[disks.d]\n[[rows]]\nname = 'r'\n\
+                 machines = ['m']\nharts = [{harts}]\nmemory = ['1G']\nguest = 'kernel'\n\
+                 sleeps = 0\n{more}"
+            );
+            let plan: Plan = toml::from_str(&text).unwrap();
+            expand(&plan).err().map(|error| format!("{error:#}"))
+        };
+        assert_eq!(complaint(false, 4, ""), None);
+        let refused = [
+            (true, 1, "", "Aia on sifive_u: its interrupt controller"),
+            (false, 5, "", "at most 4 harts"),
+            (false, 1, "disks = ['d']", "Disks on sifive_u"),
+            (false, 1, "vault = true", "Flash on sifive_u"),
+            (false, 1, "plugin = true", "PowerSupply on sifive_u"),
+        ];
+        for (aia, harts, more, reason) in refused {
+            let found = complaint(aia, harts, more).unwrap_or_default();
+            assert!(found.contains(reason), "{more}: {found:?}");
+        }
+    }
+
+    #[test]
     fn contradictions_are_found() {
         let text = |rows: &str| format!("[machines.m]\naia = true\n[disks]\n{rows}");
         let row = "[[rows]]\nname = 'r'\nharts = [1]\nmemory = ['1G']\nguest = 'kernel'\n";
@@ -254,6 +301,8 @@ mod tests {
         };
         assert!(complaint(&format!("{row}machines = ['m']")).contains("sleeps or steps"));
         assert!(complaint(&format!("{row}machines = ['x']\nsleeps = 1")).contains("no machine x"));
+        let many = row.replace("[1]", "[513]") + "machines = ['m']\nsleeps = 1";
+        assert!(complaint(&many).contains("at most 512 harts"));
         let domains =
             format!("{row}machines = ['m']\nsleeps = 1\ndomains = [{{ hostile = 'idle' }}]");
         assert!(complaint(&domains).contains("machines with `sockets`"));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
+use poorwill_machine::Board;
 use poorwill_machine::paths::Kernel;
 use serde::Deserialize;
 
@@ -18,8 +19,8 @@ pub(crate) use power_on::{Deed, End, Event, Frames, Guest, PowerOn, WrittenBackB
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Boards, by the name that rows use.
-    pub machines: BTreeMap<String, Board>,
+    /// Kinds of machines, by the name that rows use.
+    pub machines: BTreeMap<String, MachineKind>,
     /// Disks, by the name that rows use.
     pub disks: BTreeMap<String, DiskKind>,
     /// The tests, in the order in which they run.
@@ -29,7 +30,10 @@ pub struct Plan {
 /// A kind of machine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Board {
+pub struct MachineKind {
+    /// Its board: `virt` by default.
+    #[serde(default)]
+    pub board: Board,
     /// Whether it has APLIC and IMSIC. If not, it has a PLIC.
     pub aia: bool,
     /// Further arguments for QEMU.

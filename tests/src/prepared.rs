@@ -51,7 +51,7 @@ impl Prepared {
 fn start_of(trial: &Trial) -> String {
     let row = &trial.row;
     let machine = (
-        &trial.board,
+        &trial.kind,
         trial.harts,
         trial.memory,
         row.guest,

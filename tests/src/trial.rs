@@ -305,7 +305,7 @@ impl Run<'_> {
         self.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let soak = Soak {
             machine: self.machine(&PowerOn::ending(End::Sleep, 1), self.folder)?,
-            sockets: (self.trial.board.sockets)
+            sockets: (self.trial.kind.sockets)
                 .then(|| self.sockets())
                 .transpose()?,
             qemu,

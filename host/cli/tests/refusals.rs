@@ -243,6 +243,80 @@ fn wrong_usage() {
 }
 
 #[test]
+fn parts_that_a_board_lacks() {
+    // A QEMU that starts a machine would leave a file.
+    let world = World::with_qemu("touch started");
+    let cases: [(&[&str], &str); 10] = [
+        (
+            &["--disk", "d"],
+            "--disk cannot be used with --machine sifive_u: it has no PCI",
+        ),
+        (
+            &["--extra-disk", "d"],
+            "--extra-disk cannot be used with --machine sifive_u: it has no PCI",
+        ),
+        (
+            &["--flash", "f"],
+            "--flash cannot be used with --machine sifive_u: it has no flash",
+        ),
+        (
+            &["--interrupts", "aia"],
+            "its interrupt controller is a PLIC",
+        ),
+        (&["--cut", "--ram", "r"], "its memory cannot be persistent"),
+        (&["--domains", "d"], "it has no IOMMU"),
+        (
+            &["--harts", "5"],
+            "--harts 5 cannot be used with --machine sifive_u: it has at most 4 harts",
+        ),
+        (
+            &["--append", "quiet poorwill.mode=persist"],
+            "poorwill.mode=persist cannot be used",
+        ),
+        (
+            &["--append", "poorwill.mode=staged"],
+            "it sleeps by retain alone",
+        ),
+        (&["--append", "poorwill.wake_s=5"], "it has no clock"),
+    ];
+    for (arguments, reason) in cases {
+        let all = [&["run", "--machine", "sifive_u"], arguments].concat();
+        world.run(&all).refuses(2, &[reason, "--help"]);
+    }
+    let unknown = world.run(&["run", "--machine", "sifive"]);
+    unknown.refuses(2, &["virt, sifive_u", "--help"]);
+    for name in ["started", "r", "f", "data"] {
+        assert!(!world.path(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_board_without_disks_has_the_tiny_guest() {
+    let world = World::with_qemu("echo \"$@\"");
+    fs::write(world.path("cache/guest/tiny.img"), "contents").unwrap();
+    let started = |more: &[&str]| {
+        let all = [&["run", "--machine", "sifive_u"], more].concat();
+        let outcome = world.run(&all);
+        assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+        outcome.out
+    };
+    let arguments = started(&["--harts", "4", "--append", "poorwill.mode=retain"]);
+    for word in [
+        "-machine sifive_u ",
+        "-smp 5 ",
+        "tiny.img ",
+        "-append console=ttySIF0 poorwill.mode=retain ",
+    ] {
+        assert!(arguments.contains(word), "{word}: {arguments}");
+    }
+    assert!(!arguments.contains("-device"), "{arguments}");
+    fs::write(world.path("own"), "contents").unwrap();
+    assert!(started(&["--interrupts", "plic"]).contains("-smp 3 "));
+    assert!(started(&["--kernel", "own"]).contains("-kernel own -append console=ttySIF0 "));
+    assert!(!world.path("data").exists(), "a disk was made");
+}
+
+#[test]
 fn doctor_with_nothing() {
     let world = World::empty();
     let mut command = world.poorwill(&["doctor"]);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::{Bus, Disk, HostCache, Interrupts, Machine};
+use crate::{Bus, Disk, HostCache, Machine};
 
 /// The host's end of the machine's serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +23,7 @@ impl Machine {
     #[must_use]
     pub fn arguments(&self, console: Console) -> Vec<OsString> {
         let mut list = Arguments::default();
-        let board = match self.interrupts {
-            Interrupts::Aia => "virt,aia=aplic-imsic",
-            Interrupts::Plic => "virt",
-        };
-        list.option("-machine", board);
+        list.option("-machine", self.board.argument(self.interrupts));
         if let Some(loader) = &self.loader {
             list.option("-blockdev", loader_node(loader).to_string());
             list.option("-machine", format!("pflash0={LOADER_NODE}"));
@@ -36,7 +32,7 @@ impl Machine {
             list.option("-blockdev", flash_node(flash).to_string());
             list.option("-machine", format!("pflash1={FLASH_NODE}"));
         }
-        list.option("-smp", self.harts.to_string());
+        list.option("-smp", self.board.all_harts(self.harts).to_string());
         list.option("-m", format!("{}M", self.memory.in_mib()));
         self.add_memory(&mut list);
         list.option("-bios", &self.firmware);
@@ -229,6 +225,7 @@ fn is_block_device(file: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::size::Bytes;
+    use crate::{Board, Interrupts};
 
     fn text(machine: &Machine, console: Console) -> Vec<String> {
         machine
@@ -297,6 +294,17 @@ mod tests {
         assert!(arguments.contains(&"nvme,drive=disk1,serial=poorwill1".to_owned()));
         assert!(arguments.contains(&"-no-reboot".to_owned()));
         assert!(!arguments.contains(&"-append".to_owned()));
+    }
+
+    #[test]
+    fn sifive_u_has_a_hart_of_its_own() {
+        let machine = Machine {
+            harts: 4,
+            ..Machine::on(Board::SifiveU, "fw")
+        };
+        let arguments = text(&machine, Console::Pipe);
+        assert_eq!(value(&arguments, "-machine"), "sifive_u");
+        assert_eq!(value(&arguments, "-smp"), "5");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 pub mod area;
 mod arguments;
+mod board;
 mod capture;
 pub mod console;
 mod cpu_time;
@@ -39,11 +40,10 @@ mod supplied;
 pub mod tree;
 
 pub use arguments::{Console, file_memory};
+pub use board::{Board, Interrupts, Part};
 pub use capture::Watcher;
 pub use cpu_time::CpuTime;
-pub use machine::{
-    Bus, DEBIAN_COMMAND_LINE, Disk, HostCache, Interrupts, Machine, Socket, TINY_COMMAND_LINE,
-};
+pub use machine::{Bus, DEBIAN_COMMAND_LINE, Disk, HostCache, Machine, Socket};
 pub use outcome::{Exit, Failed, StartError, WaitError};
 pub use power_supply::{Clock, ClockError, PowerSupply};
 pub use qemu::{MINIMUM, Qemu, QemuError, RECOMMENDED, Version, in_path};

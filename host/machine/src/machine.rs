@@ -3,8 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
+use crate::board::{Board, Interrupts};
 use crate::power_supply::PowerSupply;
 use crate::quoted::quoted;
 use crate::size::Bytes;
@@ -12,22 +11,6 @@ use crate::size::Bytes;
 /// The kernel command line of all Debian guests: the root by its partition label, the console on
 /// the serial port.
 pub const DEBIAN_COMMAND_LINE: &str = "root=PARTLABEL=root rw console=ttyS0";
-
-/// The kernel command line of all tiny guests, which run from their initial RAM file system.
-pub const TINY_COMMAND_LINE: &str = "console=ttyS0";
-
-/// The interrupt controllers of a machine.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Interrupts {
-    /// APLIC and IMSIC: devices send messages (MSI).
-    #[default]
-    Aia,
-    /// PLIC: devices drive wires.
-    Plic,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bus {
@@ -94,10 +77,11 @@ impl Disk {
     }
 }
 
-/// A RISC-V machine on QEMU's `virt` board.
+/// A RISC-V machine in QEMU.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Number of harts, 1 to 512.
+    pub board: Board,
+    /// Number of the OS's harts, 1 to [`Board::most_harts`].
     pub harts: u32,
     /// RAM in whole MiB.
     pub memory: Bytes,
@@ -144,14 +128,21 @@ pub struct Socket {
 }
 
 impl Machine {
-    /// Two harts, 2 GiB, AIA, no disk and no kernel, with `firmware`.
+    /// On `virt`: two harts, 2 GiB, AIA, no disk and no kernel, with `firmware`.
     #[must_use]
     pub fn new(firmware: impl Into<PathBuf>) -> Self {
+        Self::on(Board::default(), firmware)
+    }
+
+    /// The same on another board, with the board's interrupt controllers.
+    #[must_use]
+    pub fn on(board: Board, firmware: impl Into<PathBuf>) -> Self {
         Machine {
+            board,
             harts: 2,
             memory: Bytes::gib(2),
             ram: None,
-            interrupts: Interrupts::default(),
+            interrupts: board.interrupts(),
             firmware: firmware.into(),
             kernel: None,
             initrd: None,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use poorwill_machine::flash::make_loader;
 use poorwill_machine::tree::{power_fail, write};
-use poorwill_machine::{Machine, PowerOn, Qemu, TINY_COMMAND_LINE, WaitError, paths};
+use poorwill_machine::{Board, Machine, PowerOn, Qemu, WaitError, paths};
 use poorwill_plugin::report::Report;
 use tempfile::TempDir;
 
@@ -112,7 +112,7 @@ impl<'a> Bench<'a> {
             ram: Some(at("ram")),
             kernel: Some(guest.kernel),
             initrd: Some(guest.initrd),
-            command_line: format!("{TINY_COMMAND_LINE} {words}"),
+            command_line: format!("{} {words}", Board::Virt.tiny_command_line()),
             loader: Some(at("loader")),
             ..Machine::new(found(&setup.firmware)?)
         };

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use poorwill_machine::domains::{Sleep, critical_devices};
 use poorwill_machine::flash::make_loader;
 use poorwill_machine::tree::{power_fail, write};
-use poorwill_machine::{DEBIAN_COMMAND_LINE, GRACE_US, Machine, TINY_COMMAND_LINE};
+use poorwill_machine::{DEBIAN_COMMAND_LINE, GRACE_US, Machine};
 use poorwill_plugin::cache::Geometry;
 
 use super::events::{has_supply, psu};
@@ -23,7 +23,7 @@ impl Run<'_> {
     /// The machine of a power-on. Its sockets are in the folder `sockets`.
     pub(super) fn machine(&self, on: &PowerOn, sockets: &Path) -> anyhow::Result<Machine> {
         let (trial, setup) = (self.trial, self.setup);
-        let mut machine = match trial.board.sockets {
+        let mut machine = match trial.kind.sockets {
             true => self.on_sockets(on, sockets)?,
             false => self.on_board(on, sockets)?,
         };
@@ -36,7 +36,7 @@ impl Run<'_> {
         if trial.row.lasting_memory {
             machine.ram = Some(power::memory(self.folder));
         }
-        let mut more = trial.board.arguments.clone();
+        let mut more = trial.kind.arguments.clone();
         if trial.row.vault {
             // QEMU reads two commas in a name as one.
             let file = self.vault().display().to_string().replace(',', ",,");
@@ -91,7 +91,7 @@ impl Run<'_> {
             interrupts: trial.interrupts,
             command_line: trial.row.words_of(on).to_owned(),
             exit_on_reset: trial.row.exit_on_reset,
-            ..Machine::new(found(self.setup.firmware_for(trial))?)
+            ..Machine::on(trial.kind.board, found(self.setup.firmware_for(trial))?)
         };
         self.add_guest(on, &mut machine, sockets)?;
         Ok(machine)
@@ -184,7 +184,8 @@ impl Run<'_> {
                 let tiny = setup.tiny_for(trial).map_err(anyhow::Error::msg)?;
                 machine.kernel = Some(tiny.kernel);
                 machine.initrd = Some(tiny.initrd);
-                machine.command_line = format!("{TINY_COMMAND_LINE} {}", machine.command_line);
+                let console = machine.board.tiny_command_line();
+                machine.command_line = format!("{console} {}", machine.command_line);
             }
             Guest::Linux | Guest::LinuxSnapshot | Guest::LinuxWork => {
                 let linux = setup.linux_for(trial).clone().map_err(anyhow::Error::msg)?;
@@ -206,27 +207,27 @@ impl Run<'_> {
 
     /// Adds the board's nodes to QEMU's device tree, if the board has some.
     fn add_tree(&self, on: &PowerOn, machine: &mut Machine) -> anyhow::Result<()> {
-        let board = &self.trial.board;
+        let kind = &self.trial.kind;
         let mut source = String::new();
-        if let Some(hold_up_us) = board.hold_up_us {
+        if let Some(hold_up_us) = kind.hold_up_us {
             let cache = Geometry::default().bytes();
             source += &power_fail(machine.interrupts, hold_up_us, cache);
         }
-        if board.sockets && on.guest.is_none() {
+        if kind.sockets && on.guest.is_none() {
             source += &self.sockets()?.source();
         }
         // Last, since they may delete nodes that were added before.
-        source += board.tree.as_deref().unwrap_or_default();
+        source += kind.tree.as_deref().unwrap_or_default();
         source += &self.trial.row.tree;
         source += &on.tree;
         source += if on.domains { loops::SOURCE } else { "" };
-        if source.is_empty() && board.damaged_at.is_none() {
+        if source.is_empty() && kind.damaged_at.is_none() {
             return Ok(());
         }
         let file = self.folder.join("tree.dtb");
         let qemu = found(&self.setup.qemu)?;
         write(machine, qemu, &source, &file)?;
-        if let Some(node) = &board.damaged_at {
+        if let Some(node) = &kind.damaged_at {
             tree::damage(&file, node)?;
         }
         machine.extra_arguments.extend(["-dtb".into(), file.into()]);
@@ -242,7 +243,7 @@ impl Run<'_> {
         if self.trial.row.intact {
             more.extend(intact::arguments(&self.memory(), machine.memory.0)?);
         }
-        if self.trial.board.sockets {
+        if self.trial.kind.sockets {
             return Ok(());
         }
         let count = on.disks.unwrap_or(self.disks.len());

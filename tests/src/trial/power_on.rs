@@ -84,7 +84,7 @@ impl Run<'_> {
         }
         self.disks.iter().try_for_each(TrialDisk::switch_off)?;
         // A set's wake is not known before.
-        if self.asleep && self.trial.row.foretold && !self.trial.board.sockets {
+        if self.asleep && self.trial.row.foretold && !self.trial.kind.sockets {
             let flash = (self.trial.row.vault && seals).then(|| self.vault());
             let firmware = found(self.setup.firmware_for(self.trial))?;
             update::check(&self.disks, flash.as_deref(), firmware)?;
@@ -153,7 +153,7 @@ impl Run<'_> {
             (Some(reason), _) if on.wake => Start::WakeBeside(reason.clone()),
             (Some(reason), _) => Start::Cold(reason.clone()),
             (None, true) => Start::Wake,
-            (None, false) if self.trial.board.sockets && self.disks.is_empty() => {
+            (None, false) if self.trial.kind.sockets && self.disks.is_empty() => {
                 Start::Cold(HAS_DOMAINS.to_owned())
             }
             (None, false) => Start::Cold(NO_IMAGE.to_owned()),
@@ -164,7 +164,7 @@ impl Run<'_> {
     fn fatal(&self, on: &PowerOn) -> Vec<&'static str> {
         let row = &self.trial.row;
         let is_bare = row.guest == Guest::Critical || !row.loads.is_empty();
-        let has_domains = self.trial.board.sockets || is_bare;
+        let has_domains = self.trial.kind.sockets || is_bare;
         let of_domains = FATAL_IN_DOMAINS.iter().filter(|_| has_domains);
         let is_expected = |text: &&&str| {
             on.expect.iter().any(|line| line.contains(**text))

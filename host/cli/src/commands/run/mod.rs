@@ -1,5 +1,6 @@
 //! `poorwill run`: starts a machine on the terminal, or wakes it.
 
+mod board;
 mod domains;
 mod power;
 
@@ -16,7 +17,7 @@ use poorwill_machine::flash::{self, Flash, FlashError};
 use poorwill_machine::paths::{self, Guest, Kernel, Tiny};
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{
-    DEBIAN_COMMAND_LINE, Disk, Interrupts, Machine, Qemu, TINY_COMMAND_LINE, interactive,
+    Board, DEBIAN_COMMAND_LINE, Disk, Interrupts, Machine, Part, Qemu, interactive,
 };
 
 use self::power::{CutRun, PowerArguments};
@@ -40,6 +41,7 @@ Examples:
   poorwill run --disk machine.disk --append quiet
   poorwill run --disk machine.disk --flash machine.flash
   poorwill run --kernel u-boot.bin --disk machine.disk
+  poorwill run --machine sifive_u --harts 4        SiFive's board, without disks
   poorwill run -- -nic user,model=virtio-net-pci   with network
   poorwill run --domains machine.toml              a machine with domains
   poorwill run --domains machine.toml -- -s        the same, for a debugger
@@ -48,6 +50,10 @@ Examples:
 
 Exit status: 0 switched off, asleep, or cut, 1 failed, 2 wrong usage.")]
 pub(crate) struct Run {
+    /// QEMU's board. `sifive_u` has no disks, so its guest is the one of --tiny, which sleeps in
+    /// powered memory until a key is pressed
+    #[arg(long, value_enum, value_name = "BOARD", default_value_t)]
+    machine: Board,
     /// Run a Linux without a root file system, which starts in seconds: a stock kernel and busybox.
     /// It sleeps with `echo mem > /sys/power/state`
     #[arg(long, conflicts_with_all = ["kernel", "initrd", "interrupts"])]
@@ -77,13 +83,13 @@ pub(crate) struct Run {
     /// RAM of the machine
     #[arg(long, value_name = "SIZE", default_value = "2G")]
     memory: Bytes,
-    /// Number of harts
+    /// Number of the OS's harts; `sifive_u` has 1 to 4, and one more that runs no OS
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=512))]
     harts: u32,
     /// Interrupt controllers; with `plic` the root is on virtio-blk, since NVMe loses interrupts
-    /// there
-    #[arg(long, value_enum, default_value_t)]
-    interrupts: Interrupts,
+    /// there [default: aia, on `sifive_u` plic]
+    #[arg(long, value_enum)]
+    interrupts: Option<Interrupts>,
     #[arg(long, value_name = "FILE", help = super::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
     #[command(flatten)]
@@ -95,6 +101,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.check_board().unwrap_or_else(|error| error.exit());
         if let Some(file) = &self.domains {
             let firmware = self.firmware.clone().map_or_else(paths::firmware, Ok)?;
             return domains::run(file, &self.qemu_arguments, &firmware);
@@ -103,7 +110,7 @@ impl Run {
         for warning in warnings(&self.qemu_arguments) {
             eprintln!("poorwill: warning: {warning}");
         }
-        let machine = self.machine()?;
+        let machine = self.into_machine()?;
         for disk in &machine.disks {
             look_at(&disk.file)?;
             check_unused(&disk.file)?;
@@ -137,14 +144,18 @@ impl Run {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn machine(self) -> anyhow::Result<Machine> {
+    fn into_machine(self) -> anyhow::Result<Machine> {
+        let board = self.machine;
+        let has_disks = board.has(Part::Disks);
+        let is_tiny = self.tiny || !has_disks;
+        let interrupts = self.interrupts.unwrap_or_else(|| board.interrupts());
         let firmware = self.firmware.map_or_else(paths::firmware, Ok)?;
         paths::readable("firmware", &firmware)?;
         let (kernel, initrd) = match self.kernel {
             Some(kernel) => (kernel, self.initrd),
-            None if self.tiny => {
+            None if is_tiny => {
                 let tiny = Tiny::find(Kernel::Stock)?;
-                (tiny.kernel, Some(tiny.initrd))
+                (tiny.kernel, Some(self.initrd.unwrap_or(tiny.initrd)))
             }
             None => {
                 let guest = Guest::find(Kernel::Stock)?;
@@ -155,11 +166,11 @@ impl Run {
         if let Some(initrd) = &initrd {
             paths::readable("initrd", initrd)?;
         }
-        let mut disks = match (self.disk, self.tiny) {
+        let mut disks = match (self.disk, is_tiny) {
             // With cuts, all contents of the machine are in its memory file, so it needs no disk.
-            (None, true) if self.power.cut => Vec::new(),
+            (None, true) if self.power.cut || !has_disks => Vec::new(),
             (None, true) => vec![tiny_disk(self.memory)?],
-            (named, _) => disks(named, self.interrupts, self.memory)?,
+            (named, _) => disks(named, interrupts, self.memory)?,
         };
         disks.extend(self.extra_disk.into_iter().map(Disk::nvme));
         let is_cut = self.power.cut;
@@ -168,14 +179,14 @@ impl Run {
             memory: self.memory,
             power_supply: self.power.supply()?,
             ram: self.power.ram,
-            interrupts: self.interrupts,
+            interrupts,
             kernel: Some(kernel),
             initrd,
-            command_line: command_line(self.tiny, self.interrupts, self.append.as_deref()),
+            command_line: command_line(board, is_tiny, interrupts, self.append.as_deref()),
             disks,
             flash: self.flash,
             extra_arguments: self.qemu_arguments,
-            ..Machine::new(firmware)
+            ..Machine::on(board, firmware)
         };
         Ok(if is_cut { machine.for_cuts() } else { machine })
     }
@@ -228,16 +239,16 @@ fn size_of(image: &SlotReport) -> String {
     }
 }
 
-fn command_line(tiny: bool, interrupts: Interrupts, more: Option<&str>) -> String {
+fn command_line(board: Board, tiny: bool, interrupts: Interrupts, more: Option<&str>) -> String {
     let main = match tiny {
         false => DEBIAN_COMMAND_LINE,
-        true => TINY_COMMAND_LINE,
+        true => board.tiny_command_line(),
     };
     let plic = match interrupts {
-        Interrupts::Aia => None,
         // Linux must not use NVMe here: it loses interrupts. The firmware alone uses the disk with
         // the sleep area.
-        Interrupts::Plic => Some("poorwill.skip_modules=nvme"),
+        Interrupts::Plic if board.has(Part::Disks) => Some("poorwill.skip_modules=nvme"),
+        _ => None,
     };
     let words = [Some(main), plic, more];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
@@ -318,13 +329,15 @@ mod tests {
 
     #[test]
     fn plic_machines_leave_nvme_to_the_firmware() {
-        let debian = command_line(false, Interrupts::Aia, None);
+        let debian = command_line(Board::Virt, false, Interrupts::Aia, None);
         assert_eq!(debian, DEBIAN_COMMAND_LINE);
-        let tiny = command_line(true, Interrupts::Aia, Some("quiet"));
+        let tiny = command_line(Board::Virt, true, Interrupts::Aia, Some("quiet"));
         assert_eq!(tiny, "console=ttyS0 quiet");
         assert_eq!(
-            command_line(false, Interrupts::Plic, Some("quiet")),
+            command_line(Board::Virt, false, Interrupts::Plic, Some("quiet")),
             "root=PARTLABEL=root rw console=ttyS0 poorwill.skip_modules=nvme quiet"
         );
+        let sifive = command_line(Board::SifiveU, true, Interrupts::Plic, None);
+        assert_eq!(sifive, "console=ttySIF0");
     }
 }

@@ -13,7 +13,7 @@ use poorwill_machine::cut::{Ending, RecordReport, look};
 use poorwill_machine::paths::Tiny;
 use poorwill_machine::psu::{Power, set};
 use poorwill_machine::size::Bytes;
-use poorwill_machine::{Disk, Machine, PowerSupply, Qemu, RunningMachine, TINY_COMMAND_LINE};
+use poorwill_machine::{Board, Disk, Machine, PowerSupply, Qemu, RunningMachine};
 
 use self::figures::{CutFigures, Round};
 use self::held::Held;
@@ -66,7 +66,7 @@ pub(crate) fn pull_the_plug(options: &CutOptions, screen: &Screen) -> anyhow::Re
         power_supply: Some(options.supply.clone()),
         kernel: Some(guest.kernel),
         initrd: Some(guest.initrd),
-        command_line: TINY_COMMAND_LINE.to_owned(),
+        command_line: Board::Virt.tiny_command_line().to_owned(),
         disks: vec![Disk::nvme(disk)],
         ..Machine::new(&options.firmware)
     };

@@ -20,9 +20,7 @@ use poorwill_machine::domains::frames::WRITES;
 use poorwill_machine::domains::{DomainOnQemu, Domains, Sleep};
 use poorwill_machine::paths::{Kernel, Tiny};
 use poorwill_machine::size::Bytes;
-use poorwill_machine::{
-    Disk, Machine, PowerOn, Qemu, RunningMachine, TINY_COMMAND_LINE, Watcher, interrupt,
-};
+use poorwill_machine::{Board, Disk, Machine, PowerOn, Qemu, RunningMachine, Watcher, interrupt};
 use poorwill_store::SleepMode;
 
 use self::bus::Bus;
@@ -133,7 +131,7 @@ fn machine(
         wake_order: 2,
         kernel: Some(tiny.kernel),
         initrd: Some(tiny.initrd),
-        append: format!("{TINY_COMMAND_LINE} quiet"),
+        append: format!("{} quiet", Board::Virt.tiny_command_line()),
         disks: vec![disk],
         ..DomainOnQemu::default()
     };
