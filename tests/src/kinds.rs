@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::expand::{Trial, expand};
 use crate::load_plan;
-use crate::plan::{Plan, PowerOn, Step};
+use crate::plan::{Event, Plan, PowerOn, Step};
 
 /// The kinds of check in a trial. Settings that matter together form one kind: a fault on another
 /// kind of disk is another kind, and so is a fault with sealed images.
@@ -100,7 +100,17 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
     kinds.insert(format!("changed {memory:?} {harts:?} {:?}", on.disks));
     kinds.extend(on.arguments.iter().map(|word| format!("argument {word}")));
     kinds.extend(on.typed.iter().map(|typed| format!("typed {}", typed.line)));
-    kinds.extend(on.events.iter().map(|event| format!("event {event:?}")));
+    kinds.extend(on.events.iter().map(|event| {
+        // Their number is an amount.
+        let rounds = event.rounds.min(1);
+        format!(
+            "event {:?}",
+            Event {
+                rounds,
+                ..event.clone()
+            }
+        )
+    }));
     kinds.insert(format!("tree {}", on.tree));
     kinds.insert(format!("silent {}", on.silent_after.is_some()));
     kinds.insert(format!(

@@ -8,13 +8,19 @@
 //!
 //! The program runs until it is killed. If a register has changed, the program prints the
 //! register's name and ends with exit status 1.
+//!
+//! `hold-registers mem` writes this word to `/sys/power/state`, and checks the floating-point
+//! registers over that call alone, in which the machine sleeps.
 #![no_std]
 #![no_main]
 
 use core::arch::asm;
+use core::ffi::CStr;
 use core::fmt::Write;
 
 use poorwill_guest_entry::{Arguments, STDERR, STDOUT, Stream, exit};
+use rustix::fd::AsRawFd;
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
@@ -27,9 +33,14 @@ const PAGES: usize = 32;
 const MAX_VLENB: usize = 128;
 
 /// Returns the exit status.
-fn main(_arguments: Arguments) -> u8 {
-    match hold() {
-        Ok(lost) => {
+fn main(arguments: Arguments) -> u8 {
+    let held = match arguments.get(1) {
+        None => hold().map(Some),
+        Some(state) => hold_over(state),
+    };
+    match held {
+        Ok(None) => 0,
+        Ok(Some(lost)) => {
             say(
                 STDOUT,
                 format_args!("\nhold-registers: FAIL {lost} was lost\n"),
@@ -37,10 +48,7 @@ fn main(_arguments: Arguments) -> u8 {
             1
         }
         Err(error) => {
-            say(
-                STDERR,
-                format_args!("\nhold-registers: FAIL no memory: {error}\n"),
-            );
+            say(STDERR, format_args!("\nhold-registers: FAIL {error}\n"));
             2
         }
     }
@@ -49,14 +57,34 @@ fn main(_arguments: Arguments) -> u8 {
 /// Name of the first register that changed.
 type Lost = arrayvec::ArrayString<16>;
 
+/// Makes the machine sleep, and returns the first register that changed.
+fn hold_over(state: &CStr) -> Result<Option<Lost>, Errno> {
+    const WRITE: usize = 64;
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let power = open(c"/sys/power/state", flags, Mode::empty())?;
+    let (file, word) = (power.as_raw_fd().unsigned_abs() as usize, state.to_bytes());
+    // SAFETY: the call reads the word, which lives as long as the program.
+    let (result, lost) =
+        unsafe { lost_float([WRITE, file, word.as_ptr() as usize, word.len()], 0) };
+    let refused = i32::try_from(result).ok().filter(|result| *result < 0);
+    match refused {
+        Some(error) => Err(Errno::from_raw_os_error(-error)),
+        None => Ok(lost.map(|number| named(format_args!("f{number}")))),
+    }
+}
+
 /// Returns when a register has changed.
 fn hold() -> Result<Lost, Errno> {
+    const GETRANDOM: usize = 278;
     let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: the kernel chooses addresses that nothing uses.
     let pages = unsafe { mmap_anonymous(core::ptr::null_mut(), PAGES * PAGE, flags.0, flags.1) }?;
     let has_vector = has_vector();
     for turn in 0_u64.. {
-        if let Some(number) = lost_float(pages.cast(), turn) {
+        // Makes Linux write random bytes.
+        let call = [GETRANDOM, pages as usize, PAGES * PAGE, 0];
+        // SAFETY: the call writes within the pages.
+        if let (_, Some(number)) = unsafe { lost_float(call, turn) } {
             return Ok(named(format_args!("f{number}")));
         }
         if has_vector {
@@ -76,13 +104,19 @@ fn named(text: core::fmt::Arguments<'_>) -> Lost {
     name
 }
 
-/// Fills f0 to f31, makes Linux write random bytes, and returns the first changed register.
-fn lost_float(room: *mut u8, turn: u64) -> Option<usize> {
-    const GETRANDOM: usize = 278;
+/// Fills f0 to f31, and makes a system call of this number with three arguments. Returns its result,
+/// and the first changed register.
+///
+/// # Safety
+///
+/// The call may have its effects.
+unsafe fn lost_float(call: [usize; 4], turn: u64) -> (isize, Option<usize>) {
+    let [number, first, second, third] = call;
+    let result: isize;
     let held: [u64; 32] =
         core::array::from_fn(|n| 0x3ff1_2345_6789_abcd_u64.wrapping_mul(2 * n as u64 + 1) ^ turn);
     let mut found = [0_u64; 32];
-    // SAFETY: the call writes within `room`, which is that long; the registers are clobbered.
+    // SAFETY: the caller allows the call; the registers are clobbered.
     unsafe {
         asm!(
             ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
@@ -94,10 +128,10 @@ fn lost_float(room: *mut u8, turn: u64) -> Option<usize> {
             ".endr",
             held = in(reg) held.as_ptr(),
             found = in(reg) found.as_mut_ptr(),
-            in("a7") GETRANDOM,
-            inout("a0") room => _,
-            in("a1") PAGES * PAGE,
-            in("a2") 0,
+            in("a7") number,
+            inout("a0") first => result,
+            in("a1") second,
+            in("a2") third,
             out("f0") _, out("f1") _, out("f2") _, out("f3") _, out("f4") _, out("f5") _,
             out("f6") _, out("f7") _, out("f8") _, out("f9") _, out("f10") _, out("f11") _,
             out("f12") _, out("f13") _, out("f14") _, out("f15") _, out("f16") _, out("f17") _,
@@ -107,7 +141,7 @@ fn lost_float(room: *mut u8, turn: u64) -> Option<usize> {
             options(nostack),
         );
     }
-    (0..32).find(|n| found[*n] != held[*n])
+    (result, (0..32).find(|n| found[*n] != held[*n]))
 }
 
 /// Fills v0 to v31, touches absent pages, and returns the first changed register.

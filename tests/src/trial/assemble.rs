@@ -11,6 +11,7 @@ use poorwill_machine::{DEBIAN_COMMAND_LINE, GRACE_US, Machine};
 use poorwill_plugin::cache::Geometry;
 
 use super::events::{has_supply, psu};
+use super::follow::resets_with_verdict;
 use super::{Run, loops};
 use crate::domains::{self, Sockets, add_fair, add_loads, add_trace};
 use crate::layout::Found;
@@ -90,7 +91,7 @@ impl Run<'_> {
             memory: memory.unwrap_or(trial.memory),
             interrupts: trial.interrupts,
             command_line: trial.row.words_of(on).to_owned(),
-            exit_on_reset: trial.row.exit_on_reset,
+            exit_on_reset: trial.row.exit_on_reset || resets_with_verdict(on, trial.kind.board),
             ..Machine::on(trial.kind.board, found(self.setup.firmware_for(trial))?)
         };
         self.add_guest(on, &mut machine, sockets)?;
