@@ -15,13 +15,13 @@
 
 mod counter;
 mod fault;
-mod instruction;
 mod os_trap;
 mod redirect;
 mod translation;
 
+use poorwill_isa::{Direction, Instruction, is_long};
+
 use crate::CsrAccess;
-use instruction::{Instruction, Operands};
 use translation::{Intent, Translation};
 
 pub use counter::{COUNTERS, Counter, CounterRead};
@@ -48,7 +48,11 @@ pub struct Access {
     pub bytes: u64,
     /// Direction.
     pub operation: Operation,
-    instruction: Instruction,
+    /// Destination of a load.
+    register: u8,
+    direction: Direction,
+    /// Bytes of the instruction.
+    length: u8,
 }
 
 impl Access {
@@ -64,15 +68,17 @@ impl Access {
     ) -> Option<Self> {
         let translation = Translation::of(fault, hart, memory)?;
         let instruction = Instruction::decode(fetch(&translation, fault.pc, memory)?)?;
+        let access = instruction.operation.memory_access()?;
         let register = |number: u8| match number {
             0 => 0,
             number => x[usize::from(number)] as u64,
         };
-        let bytes = instruction.bytes;
-        let (operation, intent) = match instruction.operands {
-            Operands::Load { .. } => (Operation::Load, Intent::Load),
-            Operands::Store { from } => {
-                let value = register(from) & (u64::MAX >> (u64::BITS as u64 - 8 * bytes));
+        let bytes = access.bytes;
+        let (operation, intent) = match access.direction {
+            Direction::Load { .. } => (Operation::Load, Intent::Load),
+            Direction::Store => {
+                let value = register(instruction.rs2);
+                let value = value & (u64::MAX >> (u64::BITS as u64 - 8 * bytes));
                 (Operation::Store(value), Intent::Store)
             }
         };
@@ -81,7 +87,8 @@ impl Access {
             Intent::Store => fault.cause == cause::STORE_ACCESS,
             _ => fault.cause == cause::LOAD_ACCESS,
         };
-        let address = register(instruction.base).wrapping_add_signed(instruction.offset);
+        let offset = instruction.immediate.into();
+        let address = register(instruction.rs1).wrapping_add_signed(offset);
         if !has_faulted || !address.is_multiple_of(bytes) {
             return None;
         }
@@ -89,7 +96,9 @@ impl Access {
             address: translation.physical(address, intent)?,
             bytes,
             operation,
-            instruction,
+            register: instruction.rd,
+            direction: access.direction,
+            length: instruction.length,
         })
     }
 
@@ -97,20 +106,18 @@ impl Access {
     /// length, for the program counter.
     #[must_use]
     pub fn complete(&self, x: &mut [usize; 32], loaded: u64) -> usize {
-        if let Operands::Load {
-            to: to @ 1..,
-            signed,
-        } = self.instruction.operands
+        if let Direction::Load { signed } = self.direction
+            && self.register != 0
         {
             let unused = u64::BITS - 8 * self.bytes as u32;
             let value = loaded << unused;
-            x[usize::from(to)] = if signed {
+            x[usize::from(self.register)] = if signed {
                 (value.cast_signed() >> unused) as usize
             } else {
                 (value >> unused) as usize
             };
         }
-        self.instruction.length
+        self.length.into()
     }
 }
 
@@ -130,7 +137,7 @@ fn fetch<M: PhysicalMemory>(translation: &Translation<'_, M>, pc: u64, memory: &
         Some(bits as u32)
     };
     let low = half(pc)?;
-    if !Instruction::is_long(low) {
+    if !is_long(low) {
         return Some(low);
     }
     Some(half(pc.wrapping_add(2))? << 16 | low)
