@@ -43,6 +43,6 @@ pub use environment::{Environment, Kept};
 pub use hsm::{HsmCell, HsmState, LocalHsm, NotStarted, RemoteHsm, Starting, Task, WrongState};
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};
 pub use mailbox::{IpiDevice, Mailbox, Request, Requests};
-pub use page_tables::{Mode, PageTables};
+pub use page_tables::{Mapping, Mode, PageTables};
 pub use stack_lock::StackLock;
 pub use timer::{HartTimer, HeldTimer, NEVER, TimerAccess};

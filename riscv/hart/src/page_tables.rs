@@ -52,12 +52,15 @@ impl PageTables {
 
 /// The mapping of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping {
-    pub(crate) entry: u64,
+pub struct Mapping {
+    /// The leaf's entry.
+    pub entry: u64,
+    /// Physical address of the entry.
+    pub at: u64,
     /// First physical address of the mapping.
-    pub(crate) start: u64,
+    pub start: u64,
     /// Bytes of the mapping, a power of two.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 /// Bits of an address that one level translates.
@@ -93,8 +96,9 @@ const NAPOT_CODE: u64 = NAPOT_PAGES / 2;
 
 impl PageTables {
     /// Finds the mapping of an address. Its untranslated bits must equal its highest translated
-    /// bit. `word` reads the tables by physical address.
-    pub(crate) fn find(&self, address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Mapping> {
+    /// bit. `word` reads the tables by physical address. `None` where a hart would find no valid
+    /// leaf, or `word` reads nothing.
+    pub fn mapping(&self, address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Mapping> {
         let bits = PAGE_BITS + LEVEL_BITS * self.mode.levels();
         let signed = address.cast_signed() >> (bits - 1);
         if signed != 0 && signed != -1 {
@@ -103,7 +107,7 @@ impl PageTables {
         self.walk(self.root, address & ((1 << bits) - 1), word)
     }
 
-    /// As [`find`](Self::find), for a guest's physical address and the tables of a second stage.
+    /// As [`mapping`](Self::mapping), for a guest's physical address and the tables of a second stage.
     pub(crate) fn find_of_guest(
         &self,
         address: u64,
@@ -130,13 +134,14 @@ impl PageTables {
             } else {
                 number % (1 << LEVEL_BITS)
             };
-            let entry = word(table + number * size_of::<u64>() as u64)?;
+            let at = table + number * size_of::<u64>() as u64;
+            let entry = word(at)?;
             if entry & entry::VALID == 0 || entry & entry::UNKNOWN != 0 {
                 return None;
             }
             let start = (entry >> 10 & NUMBER) << PAGE_BITS;
             if entry & entry::LEAF != 0 {
-                return leaf(entry, start, 1 << shift);
+                return leaf(entry, at, start, 1 << shift);
             }
             if entry & entry::LEAF_ONLY != 0 {
                 return None;
@@ -170,14 +175,15 @@ impl Survey<'_> {
             if ends || address >= self.addresses.end {
                 continue;
             }
-            let entry = (self.word)(table + number * size_of::<u64>() as u64)?;
+            let at = table + number * size_of::<u64>() as u64;
+            let entry = (self.word)(at)?;
             if entry & entry::VALID == 0 {
                 continue;
             }
             self.left = self.left.checked_sub(1)?;
             let mapped = (entry >> 10 & NUMBER) << PAGE_BITS;
             let found = if entry & entry::LEAF != 0 {
-                leaf(entry, mapped, 1 << shift)
+                leaf(entry, at, mapped, 1 << shift)
                     .map(|found| PhysRange::new(found.start, found.bytes))
                     .filter(self.is_found)
             } else if shift == PAGE_BITS {
@@ -194,7 +200,7 @@ impl Survey<'_> {
 }
 
 /// The mapping of a leaf; `None` if a hart would refuse the leaf.
-fn leaf(entry: u64, start: u64, bytes: u64) -> Option<Mapping> {
+fn leaf(entry: u64, at: u64, start: u64, bytes: u64) -> Option<Mapping> {
     // Memory type 3 is reserved (Svpbmt).
     let is_valid =
         entry & (entry::READ | entry::WRITE) != entry::WRITE && entry & entry::TYPE != entry::TYPE;
@@ -207,6 +213,7 @@ fn leaf(entry: u64, start: u64, bytes: u64) -> Option<Mapping> {
     };
     (is_valid && start.is_multiple_of(bytes)).then_some(Mapping {
         entry,
+        at,
         start,
         bytes,
     })
@@ -230,7 +237,8 @@ impl AddressSpace for PageTables {
             entry,
             start,
             bytes,
-        } = is_kernel.then(|| self.find(address, word)).flatten()?;
+            ..
+        } = is_kernel.then(|| self.mapping(address, word)).flatten()?;
         // Ordinary memory is mapped without NAPOT and memory types.
         let is_ordinary = entry & (entry::NAPOT | entry::TYPE) == 0;
         let readable = entry & entry::READ != 0;

@@ -145,10 +145,11 @@ impl Stage {
             entry,
             start,
             bytes,
+            ..
         } = if self.widened {
             tables.find_of_guest(address, word)?
         } else {
-            tables.find(address, word)?
+            tables.mapping(address, word)?
         };
         debug_assert!(bytes >= PAGE_BYTES);
         self.allows(entry, intent)

@@ -1,0 +1,197 @@
+//! The CSRs that the weak core keeps for a lent hart. It keeps those that the resume of a stock
+//! kernel uses; for each other one, and for a value that it does not know, the hart is given back.
+
+use poorwill_hart::NEVER;
+use poorwill_hart::interrupt::{SEI, SSI, STI};
+
+use crate::hart::{Mode, VirtualHart};
+use crate::host::Host;
+use crate::trap::{Trap, UNKNOWN, status};
+
+/// Numbers (privileged specification, chapter 2).
+mod number {
+    pub(super) const FFLAGS: u32 = 0x001;
+    pub(super) const FRM: u32 = 0x002;
+    pub(super) const FCSR: u32 = 0x003;
+    pub(super) const SSTATUS: u32 = 0x100;
+    pub(super) const SIE: u32 = 0x104;
+    pub(super) const STVEC: u32 = 0x105;
+    pub(super) const SCOUNTEREN: u32 = 0x106;
+    pub(super) const SENVCFG: u32 = 0x10a;
+    pub(super) const SSCRATCH: u32 = 0x140;
+    pub(super) const SEPC: u32 = 0x141;
+    pub(super) const SCAUSE: u32 = 0x142;
+    pub(super) const STVAL: u32 = 0x143;
+    pub(super) const SIP: u32 = 0x144;
+    pub(super) const STIMECMP: u32 = 0x14d;
+    pub(super) const SATP: u32 = 0x180;
+    pub(super) const TIME: u32 = 0xc01;
+}
+
+/// Bits of `sstatus` that the weak core lets change. The others stay, or the hart is given back.
+const CHANGEABLE: u64 = status::SIE | status::SPIE | status::SPP | status::SUM | status::MXR;
+
+/// CSRs of a lent hart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the specification's own names")]
+pub struct Csrs {
+    pub fcsr: u64,
+    /// Without SD, which follows from FS and VS.
+    pub sstatus: u64,
+    pub sie: u64,
+    pub stvec: u64,
+    pub scounteren: u64,
+    pub senvcfg: u64,
+    pub sscratch: u64,
+    pub sepc: u64,
+    pub scause: u64,
+    pub stval: u64,
+    pub satp: u64,
+    /// SSIP.
+    pub software_interrupt: bool,
+    /// Deadline of S-mode's timer: `stimecmp`, or that of the SBI.
+    pub deadline: u64,
+}
+
+impl Default for Csrs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The operation of an instruction on a CSR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CsrOperation {
+    Write,
+    Set,
+    Clear,
+}
+
+impl Csrs {
+    pub(crate) const fn new() -> Self {
+        Csrs {
+            fcsr: 0,
+            sstatus: 0,
+            sie: 0,
+            stvec: 0,
+            scounteren: 0,
+            senvcfg: 0,
+            sscratch: 0,
+            sepc: 0,
+            scause: 0,
+            stval: 0,
+            satp: 0,
+            software_interrupt: false,
+            deadline: NEVER,
+        }
+    }
+
+    /// Marks the floating-point unit as changed.
+    pub(crate) fn touch_float(&mut self) {
+        self.sstatus |= status::FS;
+    }
+
+    pub(crate) fn has_float(&self) -> bool {
+        self.sstatus & status::FS != 0
+    }
+
+    /// `sstatus` as S-mode reads it.
+    fn whole_status(&self) -> u64 {
+        let is_dirty = |field| self.sstatus & field == field;
+        let dirty = is_dirty(status::FS) || is_dirty(status::VS);
+        self.sstatus | if dirty { status::SD } else { 0 }
+    }
+}
+
+impl VirtualHart {
+    /// Carries out the operation, and returns the old value. `operand`: `None` if the instruction
+    /// only reads.
+    pub(crate) fn access_csr(
+        &mut self,
+        csr: u32,
+        operand: Option<(CsrOperation, u64)>,
+        host: &impl Host,
+    ) -> Result<u64, Trap> {
+        let old = self.read_csr(csr, host)?;
+        if let Some((operation, operand)) = operand {
+            let new = match operation {
+                CsrOperation::Write => operand,
+                CsrOperation::Set => old | operand,
+                CsrOperation::Clear => old & !operand,
+            };
+            self.write_csr(csr, old, new)?;
+        }
+        Ok(old)
+    }
+
+    fn read_csr(&self, csr: u32, host: &impl Host) -> Result<u64, Trap> {
+        let csrs = &self.csrs;
+        match csr {
+            number::FFLAGS | number::FRM | number::FCSR if !csrs.has_float() => {
+                return Err(UNKNOWN);
+            }
+            number::FFLAGS => return Ok(csrs.fcsr & 0x1f),
+            number::FRM => return Ok(csrs.fcsr >> 5 & 7),
+            number::FCSR => return Ok(csrs.fcsr),
+            _ if self.mode == Mode::User => return Err(UNKNOWN),
+            _ => {}
+        }
+        Ok(match csr {
+            number::SSTATUS => csrs.whole_status(),
+            number::SIE => csrs.sie,
+            number::STVEC => csrs.stvec,
+            number::SCOUNTEREN => csrs.scounteren,
+            number::SENVCFG => csrs.senvcfg,
+            number::SSCRATCH => csrs.sscratch,
+            number::SEPC => csrs.sepc,
+            number::SCAUSE => csrs.scause,
+            number::STVAL => csrs.stval,
+            number::SIP => self.pending(host),
+            number::STIMECMP if self.features.sstc => csrs.deadline,
+            number::SATP => csrs.satp,
+            number::TIME => host.time(),
+            _ => return Err(UNKNOWN),
+        })
+    }
+
+    fn write_csr(&mut self, csr: u32, old: u64, new: u64) -> Result<(), Trap> {
+        let float = if self.features.float { status::FS } else { 0 };
+        let csrs = &mut self.csrs;
+        let changed = old ^ new;
+        match csr {
+            number::FFLAGS => csrs.fcsr = csrs.fcsr & !0x1f | new & 0x1f,
+            number::FRM => csrs.fcsr = csrs.fcsr & !0xe0 | (new & 7) << 5,
+            number::FCSR => csrs.fcsr = new & 0xff,
+            number::SSTATUS if changed & !(CHANGEABLE | float | status::SD) == 0 => {
+                csrs.sstatus = new & !status::SD;
+            }
+            number::SIE if changed & !(SSI | STI | SEI) == 0 => csrs.sie = new,
+            number::STVEC if new & 3 < 2 => csrs.stvec = new,
+            number::SSCRATCH => csrs.sscratch = new,
+            number::SEPC => csrs.sepc = new & !1,
+            number::SCAUSE => csrs.scause = new,
+            number::STVAL => csrs.stval = new,
+            // Its other bits are read-only.
+            number::SIP => csrs.software_interrupt = new & SSI != 0,
+            number::STIMECMP => csrs.deadline = new,
+            number::SATP => return self.write_satp(new),
+            _ if changed == 0 => {}
+            _ => return Err(UNKNOWN),
+        }
+        if [number::FFLAGS, number::FRM, number::FCSR].contains(&csr) {
+            self.csrs.touch_float();
+        }
+        Ok(())
+    }
+
+    /// Modes that the lent hart lacks leave `satp` unchanged (12.1.11).
+    fn write_satp(&mut self, new: u64) -> Result<(), Trap> {
+        const SPACE: u64 = 0xffff << 44;
+        let mode = new >> 60;
+        if self.features.modes >> mode & 1 == 0 {
+            return Err(UNKNOWN);
+        }
+        self.csrs.satp = new & !SPACE | new & (self.features.space_mask << 44);
+        Ok(())
+    }
+}

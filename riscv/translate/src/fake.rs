@@ -1,0 +1,154 @@
+//! A host with memory and one device, and page tables for it.
+
+use std::cell::{Cell, RefCell};
+
+use poorwill_memory::PAGE_BYTES;
+
+use crate::Host;
+
+/// First address of the memory.
+pub const RAM: u64 = 0x8000_0000;
+
+/// First address of the device, which has a page of registers.
+pub const DEVICE: u64 = 0x1000_0000;
+
+/// The host.
+#[derive(Debug)]
+pub struct FakeHost {
+    words: RefCell<Vec<u64>>,
+    device: RefCell<Vec<u64>>,
+    /// Stores to the device: address, bytes, value.
+    pub stored: RefCell<Vec<(u64, u64, u64)>>,
+    /// `time`
+    pub time: Cell<u64>,
+    /// A device interrupts.
+    pub interrupts: Cell<bool>,
+    /// The next page for a table.
+    free: Cell<u64>,
+}
+
+impl FakeHost {
+    /// A host with `pages` pages of memory.
+    #[must_use]
+    pub fn new(pages: u64) -> Self {
+        let words = usize::try_from(pages * PAGE_BYTES / 8).expect("a small number");
+        FakeHost {
+            words: RefCell::new(vec![0; words]),
+            device: RefCell::new(vec![0; 512]),
+            stored: RefCell::default(),
+            time: Cell::new(0),
+            interrupts: Cell::new(false),
+            free: Cell::new(RAM + pages * PAGE_BYTES),
+        }
+    }
+
+    /// Puts instructions into memory.
+    pub fn put_code(&self, address: u64, code: &[u32]) {
+        for (place, bits) in (address..).step_by(4).zip(code) {
+            self.store(place, 2, (bits & 0xffff).into());
+            self.store(place + 2, 2, (bits >> 16).into());
+        }
+    }
+
+    /// An empty page for a table, from the end of the memory.
+    #[must_use]
+    pub fn take_page(&self) -> u64 {
+        self.free.set(self.free.get() - PAGE_BYTES);
+        self.free.get()
+    }
+
+    /// Maps `address` in tables of so many levels, by a leaf in the table of `leaf_level` (0 for a
+    /// page). Returns the place of the leaf.
+    pub fn map(
+        &self,
+        root: u64,
+        levels: u32,
+        leaf_level: u32,
+        address: u64,
+        physical: u64,
+        flags: u64,
+    ) -> u64 {
+        let mut table = root;
+        for level in (0..levels).rev() {
+            let index = address >> (12 + 9 * level) & 511;
+            let place = table + 8 * index;
+            if level == leaf_level {
+                self.store(place, 8, physical >> 12 << 10 | flags);
+                return place;
+            }
+            if self.load(place, 8) == 0 {
+                let new = self.take_page();
+                self.store(place, 8, new >> 12 << 10 | 1);
+            }
+            table = self.load(place, 8) >> 10 << 12;
+        }
+        unreachable!("the leaf's level is one of them")
+    }
+}
+
+fn cut(word: u64, address: u64, bytes: u64) -> u64 {
+    word >> (8 * (address % 8)) & (u64::MAX >> (64 - 8 * bytes))
+}
+
+fn put(word: &mut u64, address: u64, bytes: u64, value: u64) {
+    let (shift, mask) = (8 * (address % 8), u64::MAX >> (64 - 8 * bytes));
+    *word = *word & !(mask << shift) | (value & mask) << shift;
+}
+
+fn place(address: u64, base: u64, words: &[u64]) -> Option<usize> {
+    let place = usize::try_from(address.checked_sub(base)? / 8).ok()?;
+    (place < words.len()).then_some(place)
+}
+
+impl Host for FakeHost {
+    fn is_memory(&self, page: u64) -> bool {
+        assert!(page.is_multiple_of(PAGE_BYTES));
+        place(page, RAM, &self.words.borrow()).is_some()
+    }
+
+    fn load(&self, address: u64, bytes: u64) -> u64 {
+        assert!(address.is_multiple_of(bytes));
+        let words = self.words.borrow();
+        cut(
+            words[place(address, RAM, &words).expect("memory")],
+            address,
+            bytes,
+        )
+    }
+
+    fn store(&self, address: u64, bytes: u64, value: u64) {
+        assert!(address.is_multiple_of(bytes));
+        let mut words = self.words.borrow_mut();
+        let place = place(address, RAM, &words).expect("memory");
+        put(&mut words[place], address, bytes, value);
+    }
+
+    fn load_device(&self, address: u64, bytes: u64) -> Option<u64> {
+        assert!(address.is_multiple_of(bytes));
+        let device = self.device.borrow();
+        Some(cut(
+            device[place(address, DEVICE, &device)?],
+            address,
+            bytes,
+        ))
+    }
+
+    fn store_device(&self, address: u64, bytes: u64, value: u64) -> Option<()> {
+        assert!(address.is_multiple_of(bytes));
+        let mut device = self.device.borrow_mut();
+        let place = place(address, DEVICE, &device)?;
+        put(&mut device[place], address, bytes, value);
+        self.stored.borrow_mut().push((address, bytes, value));
+        Some(())
+    }
+
+    fn fence(&self) {}
+
+    fn time(&self) -> u64 {
+        self.time.get()
+    }
+
+    fn external_interrupt(&self) -> bool {
+        self.interrupts.get()
+    }
+}

@@ -1,0 +1,133 @@
+use crate::csr::Csrs;
+use crate::features::Features;
+use crate::memory::Reservation;
+use crate::tlb::Tlb;
+
+/// Privilege mode of a virtual hart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A program.
+    User,
+    /// The OS.
+    Supervisor,
+}
+
+/// Why a run has ended. The hart's state is that between two instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// All instructions of the turn have run.
+    Turn,
+    /// The hart spins: it has executed `pause` or a wait for a reservation.
+    Pauses,
+    /// The hart has executed `wfi`, and no interrupt is pending.
+    Waits,
+    /// S-mode makes an SBI call; the program counter is at the call.
+    Call,
+    /// A program's first instruction is next.
+    User,
+    /// The hart's next instruction is one that the interpreter does not know, or does not carry out
+    /// as the lent hart would.
+    Unknown,
+}
+
+/// Counts of a lent hart's work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Instructions that took effect.
+    pub instructions: u64,
+    /// Accesses to devices.
+    pub device_accesses: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Exceptions that S-mode handles.
+    pub exceptions: u64,
+}
+
+/// A lent hart, as the weak core runs it.
+#[derive(Debug)]
+pub struct VirtualHart {
+    /// x0 to x31; the first is zero.
+    pub x: [u64; 32],
+    /// The program counter.
+    pub pc: u64,
+    /// Privilege mode.
+    pub mode: Mode,
+    /// f0 to f31.
+    pub f: [u64; 32],
+    /// The CSRs that the weak core keeps.
+    pub csrs: Csrs,
+    /// Properties of the lent hart.
+    pub features: Features,
+    /// Counts since [`reset`](Self::reset).
+    pub counts: Counts,
+    pub(crate) reservation: Option<Reservation>,
+    pub(crate) tlb: Tlb,
+}
+
+impl Default for VirtualHart {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl VirtualHart {
+    /// A hart without state.
+    #[must_use]
+    pub const fn new() -> Self {
+        VirtualHart {
+            x: [0; 32],
+            pc: 0,
+            mode: Mode::Supervisor,
+            f: [0; 32],
+            csrs: Csrs::new(),
+            features: Features {
+                modes: 1,
+                space_mask: 0,
+                float: false,
+                sstc: false,
+                sets_accessed: false,
+                page_types: false,
+                zero_block: None,
+            },
+            counts: Counts {
+                instructions: 0,
+                device_accesses: 0,
+                interrupts: 0,
+                exceptions: 0,
+            },
+            reservation: None,
+            tlb: Tlb::new(),
+        }
+    }
+
+    /// Prepares for another lending: drops translations, reservation and counts.
+    pub fn reset(&mut self) {
+        self.tlb.clear();
+        self.reservation = None;
+        self.counts = Counts::default();
+    }
+
+    /// Completes an SBI call with a0 and a1.
+    pub fn answer(&mut self, error: u64, value: u64) {
+        self.x[10] = error;
+        self.x[11] = value;
+        self.pc = self.pc.wrapping_add(4);
+        self.counts.instructions += 1;
+    }
+
+    /// Drops translations of an address or of all, in one address space or in all.
+    pub fn drop_translations(&mut self, address: Option<u64>, space: Option<u64>) {
+        let space = space.map(|space| space & self.features.space_mask);
+        self.tlb.drop_of(address, space);
+    }
+
+    pub(crate) fn set(&mut self, register: u8, value: u64) {
+        if register != 0 {
+            self.x[usize::from(register)] = value;
+        }
+    }
+
+    pub(crate) fn get(&self, register: u8) -> u64 {
+        self.x[usize::from(register)]
+    }
+}

@@ -1,0 +1,84 @@
+//! The virtual TLB of a hart, tagged by address space.
+
+use poorwill_memory::PAGE_BYTES;
+
+/// Number of entries, a power of two.
+const ENTRIES: usize = 256;
+
+/// Flags of a page-table entry (privileged specification, 12.4.1).
+pub(crate) mod flag {
+    pub(crate) const READ: u64 = 1 << 1;
+    pub(crate) const WRITE: u64 = 1 << 2;
+    pub(crate) const EXECUTE: u64 = 1 << 3;
+    pub(crate) const USER: u64 = 1 << 4;
+    pub(crate) const GLOBAL: u64 = 1 << 5;
+    pub(crate) const ACCESSED: u64 = 1 << 6;
+    pub(crate) const DIRTY: u64 = 1 << 7;
+}
+
+/// The translation of a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Translation {
+    /// The virtual page; odd in an empty entry.
+    pub(crate) page: u64,
+    /// The physical page.
+    pub(crate) physical: u64,
+    /// Flags of the leaf.
+    pub(crate) flags: u64,
+    /// The address space.
+    pub(crate) space: u64,
+    /// Bytes of the leaf: a fence of one of its addresses drops all its pages.
+    pub(crate) bytes: u64,
+    /// The physical page is the OS's memory.
+    pub(crate) is_memory: bool,
+}
+
+const EMPTY: Translation = Translation {
+    page: 1,
+    physical: 0,
+    flags: 0,
+    space: 0,
+    bytes: 0,
+    is_memory: false,
+};
+
+#[derive(Debug)]
+pub(crate) struct Tlb([Translation; ENTRIES]);
+
+impl Tlb {
+    pub(crate) const fn new() -> Self {
+        Tlb([EMPTY; ENTRIES])
+    }
+
+    fn place(page: u64) -> usize {
+        (page / PAGE_BYTES) as usize % ENTRIES
+    }
+
+    /// The translation of a page in an address space.
+    pub(crate) fn find(&self, page: u64, space: u64) -> Option<&Translation> {
+        let found = &self.0[Self::place(page)];
+        let is_its = found.space == space || found.flags & flag::GLOBAL != 0;
+        (found.page == page && is_its).then_some(found)
+    }
+
+    pub(crate) fn keep(&mut self, translation: Translation) {
+        self.0[Self::place(translation.page)] = translation;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.fill(EMPTY);
+    }
+
+    /// Drops translations of an address or of all, in one address space (without global ones) or in
+    /// all (12.2.1).
+    pub(crate) fn drop_of(&mut self, address: Option<u64>, space: Option<u64>) {
+        for found in &mut self.0 {
+            let is_there = |address: u64| (address ^ found.page) & !(found.bytes - 1) == 0;
+            let is_in = |space| found.space == space && found.flags & flag::GLOBAL == 0;
+            let is_filled = found.bytes != 0;
+            if is_filled && address.is_none_or(is_there) && space.is_none_or(is_in) {
+                *found = EMPTY;
+            }
+        }
+    }
+}
