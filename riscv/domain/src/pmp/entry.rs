@@ -93,6 +93,23 @@ impl Entry {
         }
     }
 
+    /// Returns whether the entry matches the address. `before` is the previous entry's register.
+    pub(super) fn matches(&self, before: u64, address: u64) -> bool {
+        let word = address >> ADDRESS_SHIFT;
+        match self.config & config::NAPOT {
+            config::OFF => false,
+            config::TOR => before <= word && word < self.address,
+            // The register's lowest zero, and the ones below it, tell the size (table 3.10).
+            _ => (word ^ self.address) & !(self.address ^ (self.address + 1)) == 0,
+        }
+    }
+
+    /// Returns whether a matching access with these rights is allowed.
+    pub(super) fn permits(&self, access: Access) -> bool {
+        let needed = access.bits();
+        self.config & needed == needed
+    }
+
     /// Covers the addresses from the previous register's to `end`.
     pub(super) fn top(end: u64, access: Access) -> Self {
         Entry {

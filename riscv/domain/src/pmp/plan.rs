@@ -159,6 +159,24 @@ impl PmpPlan {
         Ok(())
     }
 
+    /// Returns whether S-mode may make an access of these rights to `bytes` bytes. It is naturally
+    /// aligned and at most a page, so that it lies in one unit of the plan.
+    #[must_use]
+    pub fn allows(&self, address: u64, bytes: u64, access: Access) -> bool {
+        debug_assert!(address.is_multiple_of(bytes) && bytes <= 1 << self.unit_bits);
+        if address >= ALL_ADDRESSES.end {
+            return false;
+        }
+        let mut before = 0;
+        for entry in &self.entries {
+            if entry.matches(before, address) {
+                return entry.permits(access);
+            }
+            before = entry.address;
+        }
+        false
+    }
+
     /// The entries, lowest first.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {

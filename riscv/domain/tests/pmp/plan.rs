@@ -2,7 +2,7 @@
 
 use crate::access::{ALL, READ, READ_WRITE, access};
 use poorwill_domain::pmp::{
-    Entry, MAX_ENTRIES, PHYSICAL_ADDRESS_BITS, PlanError, Pmp, PmpPlan, Wanted,
+    Access, Entry, MAX_ENTRIES, PHYSICAL_ADDRESS_BITS, PlanError, Pmp, PmpPlan, Wanted,
 };
 use poorwill_memory::PhysRange;
 use proptest::prelude::*;
@@ -464,6 +464,37 @@ fn check(wanted: &Wanted<'_>, entries: &[Entry], unit: u64) -> Result<(), TestCa
     Ok(())
 }
 
+/// Around each edge of the plan its own answer is that of the model.
+fn allows_as_a_hart_does(plan: &PmpPlan) -> Result<(), TestCaseError> {
+    let edges = plan.entries().iter().map(|entry| entry.address << 2);
+    for address in edges.flat_map(|edge| [edge.wrapping_sub(PAGE), edge, edge + PAGE]) {
+        let address = address & !(PAGE - 1);
+        for (needed, bits) in [
+            (Access::Read, READ),
+            (Access::ReadWrite, READ_WRITE),
+            (Access::All, ALL),
+        ] {
+            let of_model = match address >> PHYSICAL_ADDRESS_BITS {
+                0 => access(plan.entries(), address) & bits == bits,
+                _ => false,
+            };
+            prop_assert_eq!(
+                plan.allows(address, PAGE, needed),
+                of_model,
+                "{:#x}",
+                address
+            );
+            prop_assert_eq!(
+                plan.allows(address + 8, 8, needed),
+                of_model,
+                "{:#x}",
+                address
+            );
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -483,6 +514,7 @@ proptest! {
             Ok(plan) => {
                 prop_assert!(plan.entries().len() <= entries);
                 check(&wanted, plan.entries(), 1 << unit_bits)?;
+                allows_as_a_hart_does(&plan)?;
                 // It takes as many as it says.
                 let needed = plan.entries().len();
                 let exactly = PmpPlan::new(&wanted, Pmp { entries: needed, granularity_bits });
