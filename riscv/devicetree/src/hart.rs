@@ -10,6 +10,8 @@ pub struct Hart {
     pub id: u64,
     /// Bytes of Zicbom's cache blocks, a power of two from 4 to 4096; `None` without Zicbom.
     pub cache_block: Option<u64>,
+    /// Bytes that Zicboz clears at once, in the same range; `None` without Zicboz.
+    pub zero_block: Option<u64>,
     /// Phandle of its interrupt controller, which devices refer to.
     pub(crate) controller: u32,
     /// ISA extensions.

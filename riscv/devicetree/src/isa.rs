@@ -60,7 +60,16 @@ impl Extensions {
 
 /// Block size of Zicbom; `None` if it is missing or invalid.
 pub(crate) fn read_cache_block(cpu: FdtNode<'_>) -> Option<u64> {
-    let bytes = cell(cpu, "riscv,cbom-block-size").map(u64::from)?;
+    block(cpu, "riscv,cbom-block-size")
+}
+
+/// Block size of Zicboz; `None` as for Zicbom.
+pub(crate) fn read_zero_block(cpu: FdtNode<'_>) -> Option<u64> {
+    block(cpu, "riscv,cboz-block-size")
+}
+
+fn block(cpu: FdtNode<'_>, name: &str) -> Option<u64> {
+    let bytes = cell(cpu, name).map(u64::from)?;
     (bytes.is_power_of_two() && (4..=4096).contains(&bytes)).then_some(bytes)
 }
 

@@ -18,6 +18,7 @@ mod caches;
 mod cells;
 mod census;
 mod chosen;
+mod clint;
 mod cold_boot;
 mod devices;
 mod disabled;
@@ -32,6 +33,7 @@ mod isa;
 mod limit;
 mod machine;
 mod mediated;
+mod memory;
 mod memory_controller;
 mod next_tree;
 mod node;
@@ -49,6 +51,7 @@ mod switch;
 mod tokens;
 mod unknown_devices;
 mod visited;
+mod weak_hart;
 
 pub use blob::{edit, open};
 pub use board::{
@@ -94,3 +97,4 @@ pub use reserved::{Holder, MAX_RESERVED, Reserved};
 pub use spare_source::SpareSource;
 pub use switch::{Drive, GpioSwitch, Switch, SwitchError, SwitchFault, Switches, Syscon};
 pub use unknown_devices::unknown_devices;
+pub use weak_hart::{NoExecutor, WeakHart};

@@ -10,6 +10,7 @@ use crate::bound::{self, TooMany};
 use crate::caches::{self, DataCaches};
 use crate::census::{Census, Known, MAX_UARTS};
 use crate::chosen::{MAX_SEED, read_seed, stdout_name};
+use crate::clint;
 use crate::cold_boot::ColdBootHarts;
 use crate::devices::{PciHost, Uart};
 use crate::disabled;
@@ -18,11 +19,11 @@ use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::{Interrupts, TwoImsics};
 use crate::intruder::{self, Intruder};
-use crate::isa::{Extensions, read_cache_block};
+use crate::isa::{Extensions, read_cache_block, read_zero_block};
+use crate::memory;
 use crate::memory_controller::MemoryController;
 use crate::node::{
-    BUS_LEVELS, MAX_DEPTH, can_run_os, cell, hart_interrupts, is_any, is_enabled, phandle,
-    places_of, reg,
+    BUS_LEVELS, MAX_DEPTH, can_run_os, cell, is_any, is_enabled, phandle, places_of, reg,
 };
 use crate::own_size::{self, AllBeyond, Closing, MACHINE_ONLY, MAX_MACHINE_ONLY};
 use crate::partition;
@@ -32,6 +33,7 @@ use crate::salvage::salvage;
 use crate::spare_source::{self, SpareSource};
 use crate::switch::Switches;
 use crate::visited::Place;
+use crate::weak_hart::{self, Around, NoExecutor, WeakHart};
 
 /// Maximum number of PCI host bridges.
 pub const MAX_PCI_HOSTS: usize = 4;
@@ -47,9 +49,6 @@ pub const MAX_IOMMUS: usize = 4;
 
 /// Maximum number of memory-mapped virtio devices.
 pub const MAX_VIRTIO: usize = 32;
-
-/// Maximum number of harts of a CLINT, including monitor cores.
-const MAX_CLINT_HARTS: usize = 2 * MAX_HARTS;
 
 pub(crate) const MACHINE_SOFTWARE: u32 = 3;
 pub(crate) const MACHINE_TIMER: u32 = 7;
@@ -136,10 +135,14 @@ pub struct Machine {
     pub cold_boot_harts: ColdBootHarts,
     /// `/chosen` describes [domains](crate::Partition), well or badly.
     pub has_domains: bool,
+    /// The core that runs lent harts, or why there is none; `None`: the tree asks for none.
+    pub executor: Option<Result<WeakHart, NoExecutor>>,
     /// Memory is zero at power-on, except for loaded files. QEMU's `virt` machine guarantees this;
     /// boards do not.
     pub starts_clear: bool,
     power_fail_node: Option<Result<PowerFailNode, PowerFailError>>,
+    /// The candidate for the executor.
+    weak: Option<WeakHart>,
     /// Closed registers past the end of their controller's `reg`.
     beyond: AllBeyond,
     fingerprint: Fingerprint,
@@ -199,8 +202,9 @@ impl Machine {
         self.has_domains = domains > 0;
         self.starts_clear = is_any(root, &["riscv-virtio"]);
         let cpus = self.read_cpus(root);
+        self.weak = (root.child("cpus")).and_then(|cpus| weak_hart::candidate(cpus, chosen));
         self.cold_boot_harts = ColdBootHarts::read(root, chosen, &self.harts);
-        let memory = self.read_memory(root);
+        let memory = memory::read(root, &mut self.memory);
         let reserved = reserved::read(tree, &mut self.reserved);
         let top = Place {
             console: stdout_name(root, chosen),
@@ -208,7 +212,7 @@ impl Machine {
             is_mapped: true,
         };
         let devices = self.visit_all(root, root, top);
-        cpus.and(memory)?;
+        cpus.and(memory.map_err(|_| DescriptionError::Memory))?;
         reserved.and(devices)?;
         self.interrupts.link_domains()?;
         self.fingerprint =
@@ -245,7 +249,26 @@ impl Machine {
         if self.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }
+        self.find_executor(chosen);
         Ok(())
+    }
+
+    fn find_executor(&mut self, chosen: Option<FdtNode<'_>>) {
+        self.executor = weak_hart::executor(&Around {
+            interrupts: &self.interrupts,
+            harts: &self.harts,
+            has_domains: self.has_domains,
+            has_power_fail: self.power_fail_node.is_some(),
+            weak: self.weak,
+            chosen,
+        });
+    }
+
+    /// The hart, weak or not, whose interrupt controller has the given phandle.
+    fn hart_of(&mut self, controller: u32) -> Option<&mut Hart> {
+        let weak = self.weak.as_mut().map(|weak| &mut weak.hart);
+        let weak = weak.filter(|weak| weak.controller == controller);
+        weak.or_else(|| find_hart(&mut self.harts, controller))
     }
 
     /// Returns whether every hart has instructions that write its whole data cache back and wait
@@ -289,6 +312,7 @@ impl Machine {
                 controller: phandle(controller).unwrap_or(0),
                 extensions,
                 cache_block: read_cache_block(cpu).filter(|_| extensions.zicbom),
+                zero_block: read_zero_block(cpu).filter(|_| extensions.zicboz),
                 ..Hart::default()
             };
             self.harts
@@ -297,26 +321,6 @@ impl Machine {
         }
         if self.harts.is_empty() {
             return Err(DescriptionError::NoHart);
-        }
-        Ok(())
-    }
-
-    fn read_memory(&mut self, root: FdtNode<'_>) -> Result<(), DescriptionError> {
-        let nodes = root
-            .children()
-            .filter(|node| node.name_without_address() == "memory" && is_enabled(*node));
-        for node in nodes {
-            for reg in node.reg().ok().flatten().into_iter().flatten() {
-                let (Ok(start), Ok(length)) = (reg.address(), reg.size()) else {
-                    return Err(DescriptionError::Memory);
-                };
-                self.memory
-                    .try_push(PhysRange::new(start, length))
-                    .map_err(|_| DescriptionError::Memory)?;
-            }
-        }
-        if self.memory.is_empty() {
-            return Err(DescriptionError::Memory);
         }
         Ok(())
     }
@@ -358,7 +362,12 @@ impl Machine {
             Some(Binding::Clint) => self.take_clint(node)?,
             Some(Binding::AclintMtimer) => self.take_mtimer(node)?,
             Some(Binding::AclintMswi) => self.take_mswi(node)?,
-            Some(Binding::Plic) => self.interrupts.take_plic(node, harts, &mut closing)?,
+            Some(Binding::Plic) => {
+                self.interrupts.take_plic(node, harts, &mut closing)?;
+                if let Some(weak) = &mut self.weak {
+                    weak_hart::take_plic(weak, node);
+                }
+            }
             Some(Binding::Imsics) => self.interrupts.take_imsics(node, harts, &mut closing)?,
             Some(Binding::Aplic) => self.interrupts.take_aplic(node, harts, &mut closing)?,
             Some(Binding::PciHost) => {
@@ -426,26 +435,16 @@ impl Machine {
         let Some(range) = reg(node, 0) else {
             return Ok(());
         };
-        // Harts are numbered by first appearance, connected or not: a monitor hart's phandle may be
-        // 0xffffffff.
-        let mut numbered: ArrayVec<u32, MAX_CLINT_HARTS> = ArrayVec::new();
-        for (controller, interrupt) in hart_interrupts(node) {
-            let place = match numbered.iter().rposition(|other| *other == controller) {
-                Some(place) => place,
-                None => {
-                    bound::push(&mut numbered, "harts of a CLINT", controller)?;
-                    numbered.len() - 1
+        clint::for_each_interrupt(node, |controller, interrupt, place| {
+            let hart = self.hart_of(controller);
+            match (hart, interrupt) {
+                (Some(hart), MACHINE_SOFTWARE) => hart.msip = range.start.checked_add(4 * place),
+                (Some(hart), MACHINE_TIMER) => {
+                    hart.mtimecmp = range.start.checked_add(0x4000 + 8 * place);
                 }
-            } as u64;
-            let Some(hart) = find_hart(&mut self.harts, controller) else {
-                continue;
-            };
-            match interrupt {
-                MACHINE_SOFTWARE => hart.msip = range.start.checked_add(4 * place),
-                MACHINE_TIMER => hart.mtimecmp = range.start.checked_add(0x4000 + 8 * place),
                 _ => {}
             }
-        }
+        })?;
         if let Some(time) = range.start.checked_add(0xbff8) {
             bound::push(&mut self.mtime, MTIME, time)?;
         }
@@ -470,7 +469,7 @@ impl Machine {
             (None, _) => return Ok(()),
         };
         for (place, controller) in places_of(node, MACHINE_TIMER) {
-            if let Some(hart) = find_hart(&mut self.harts, controller) {
+            if let Some(hart) = self.hart_of(controller) {
                 hart.mtimecmp = compare.start.checked_add(8 * place);
             }
         }
@@ -485,7 +484,7 @@ impl Machine {
             return Ok(());
         };
         for (place, controller) in places_of(node, MACHINE_SOFTWARE) {
-            if let Some(hart) = find_hart(&mut self.harts, controller) {
+            if let Some(hart) = self.hart_of(controller) {
                 hart.msip = range.start.checked_add(4 * place);
             }
         }
