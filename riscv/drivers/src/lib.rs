@@ -30,6 +30,7 @@ mod syscon;
 pub mod uart;
 mod virtio_mmio;
 
+pub use clint::Timer as HartDeadline;
 pub use controllers::{ControllerState, Controllers, OwnControllers, SectionKey, ShutDomains};
 pub use ecam::Ecam;
 pub use flash::FlashBank;
@@ -38,7 +39,7 @@ pub use goldfish::{GoldfishRtc, RtcState, TimeAlone};
 pub use iommu::Iommu;
 pub use keeper::{Keeper, MAX_WORDS, State, WrongLength};
 pub use mediated_device::MediatedDevice;
-pub use plic::Plic;
+pub use plic::{Plic, SharedContext};
 pub use plic_enables::{FixedRegister, PlicEnables};
 pub use power_fail::PowerFailLine;
 pub use registers::Registers;

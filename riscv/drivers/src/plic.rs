@@ -5,6 +5,10 @@ use poorwill_devicetree::{self as devicetree, MAX_HARTS, MAX_MACHINE_CONTEXTS};
 
 use crate::{Keeper, Registers};
 
+mod shared_context;
+
+pub use shared_context::SharedContext;
+
 /// Register offsets (PLIC specification, chapter 3, "Memory Map").
 pub(crate) mod register {
     use poorwill_devicetree::Plic;

@@ -11,6 +11,7 @@
 mod cut;
 mod domain;
 mod entry;
+mod executor;
 mod hart;
 mod manifest;
 mod platform;

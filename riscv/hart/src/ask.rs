@@ -37,6 +37,12 @@ impl AskCell {
         self.advance(IDLE, ASKED)
     }
 
+    /// Returns whether the job was asked for and not yet taken.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Acquire) == ASKED
+    }
+
     /// Takes the job, on the hart that was asked. Returns whether there is one.
     #[must_use]
     pub fn take(&self) -> bool {

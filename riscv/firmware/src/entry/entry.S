@@ -41,11 +41,12 @@ entry:
     csrw    mtvec, t0
     csrw    mscratch, zero
 
-    # 2. Monitor cores without S-mode (misa bit 18) never run the OS.
+    # 2. Monitor cores without S-mode (misa bit 18) never run the OS. They wait for their place in
+    #    the table, as the weak hart has one.
     csrr    t0, misa
     srli    t0, t0, 18
     andi    t0, t0, 1
-    beqz    t0, park
+    beqz    t0, waits
 
     # 3. The first hart to arrive boots the machine, on the deep stack, with clean memory.
     la      t0, arrivals

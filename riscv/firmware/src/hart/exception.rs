@@ -69,7 +69,7 @@ pub(crate) fn exception(frame: &mut TrapFrame, hart: ThisHart) {
 }
 
 /// The memory of the domain's OS.
-fn memory_of(domain: &Domain) -> impl CallerMemory + PhysicalMemory {
+pub(crate) fn memory_of(domain: &Domain) -> impl CallerMemory + PhysicalMemory {
     let owns = |length, address| domain.bytes(length, address, 0).is_ok();
     let executes = |address| domain.executable(address).is_ok();
     // SAFETY: a domain's memory is only the OS's; reads of its flash have no effect.

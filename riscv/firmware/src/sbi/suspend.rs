@@ -9,6 +9,7 @@ use sbi_spec::susp::SUSPEND;
 use super::call::{self, Call, Caller};
 use super::console::print_waiting;
 use crate::cut;
+use crate::executor;
 use crate::hart::domain_state::DomainStopped;
 use crate::platform::power_fail;
 use crate::sleep::{self, Depth, Refused};
@@ -50,6 +51,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
     match sleep(caller, vector) {
         Ok(()) => {
             print_waiting(hart, caller.time);
+            executor::resume(hart, vector);
             // SAFETY: the address was checked, and this hart's call chain ends here.
             unsafe { cut::enter_os(hart, vector) }
         }

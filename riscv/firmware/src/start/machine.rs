@@ -209,10 +209,10 @@ unsafe fn hand_out(platform: Platform, machine: &Machine, bytes: u64, cut_pages:
     // SAFETY: memory, by the device tree. Only the firmware uses it from here on, and it is handed
     // out once. Any bits are a page.
     let pages = unsafe { slice::from_raw_parts_mut(first, bytes as usize / size_of::<Page>()) };
-    let (stacks, pages) = pages.split_at_mut(stack::pages_needed(machine.harts.len()));
+    let (stacks, pages) = pages.split_at_mut(stack::pages_needed(memory::stacks(machine)));
     let (cut_pages, pages) = pages.split_at_mut(cut_pages);
     Started {
-        stacks: Stacks::new(stacks, harts_of_domains(machine).map(|hart| hart.id)),
+        stacks: Stacks::new(stacks, harts_with_stacks(machine)),
         platform: set_platform(platform),
         cut_pages,
         pages,
@@ -254,6 +254,14 @@ fn identity(machine: &Machine, memory: &MemoryMap, partition: Option<u64>) -> Ma
 
 fn page_of(address: u64) -> PhysRange {
     PhysRange::new(address & !(PAGE_BYTES - 1), PAGE_BYTES)
+}
+
+/// IDs of the harts that leave entry.S, in the order of [`hart::all`](crate::hart::all); after them
+/// the weak hart's.
+fn harts_with_stacks(machine: &Machine) -> impl Iterator<Item = u64> + Clone {
+    let weak = machine.executor.and_then(Result::ok);
+    let of_domains = harts_of_domains(machine).map(|hart| hart.id);
+    of_domains.chain(weak.map(|weak| weak.hart.id))
 }
 
 /// The harts that have a domain. The others stay in machine mode.

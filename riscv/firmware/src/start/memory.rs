@@ -57,9 +57,14 @@ pub(super) fn divide(
     })
 }
 
+/// Number of harts with a stack: the OS's, and a weak one.
+pub(super) fn stacks(machine: &Machine) -> usize {
+    machine.harts.len() + usize::from(matches!(machine.executor, Some(Ok(_))))
+}
+
 /// Bytes of the firmware's second range of memory.
 pub(super) fn data_bytes(machine: &Machine, data_pages: impl FnOnce(u64) -> u64) -> u64 {
     let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
-    let stacks = stack::pages_needed(machine.harts.len()) as u64;
+    let stacks = stack::pages_needed(stacks(machine)) as u64;
     (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES
 }

@@ -19,6 +19,7 @@ use poorwill_sleep::{ColdBoot, ColdStart};
 
 use crate::domain::{self, LiveDomain};
 use crate::entry::stack;
+use crate::executor;
 use crate::hart::domain_state::{self, NoneStarted};
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::console::say;
@@ -210,7 +211,10 @@ fn start(hart_id: u64, tree: usize, information: usize) -> Result<Begun, BootErr
         machine::start(&machine, &previous, hart::memory::pages_needed, cut_pages)
     })?;
     // SAFETY: the tree describes this machine.
-    unsafe { hart::start(&machine) };
+    unsafe {
+        hart::start(&machine);
+        executor::start(&machine);
+    }
     hart::memory::take_memory(pages);
     cut::take_memory(cut_pages, machine.harts.len());
     let began = platform.time.ticks();
@@ -227,6 +231,7 @@ fn start(hart_id: u64, tree: usize, information: usize) -> Result<Begun, BootErr
     // This hart is left out: it would not handle the IPI while it loads. QEMU runs a hart with a
     // pending interrupt at a third of its speed, and the hart could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
+    executor::release();
     Ok(Begun { next, own, began })
 }
 
@@ -259,5 +264,9 @@ fn early<R>(work: impl FnOnce() -> R) -> R {
 /// They wait for a start by the OS.
 #[unsafe(no_mangle)]
 extern "C" fn other_hart(place: usize, stack_top: usize) -> ! {
-    hart::all()[place].init(stack_top).wait()
+    match hart::all().get(place) {
+        Some(hart) => hart.init(stack_top).wait(),
+        // SAFETY: the only hart of the table beside those is the weak one.
+        None => unsafe { executor::wait(stack_top) },
+    }
 }

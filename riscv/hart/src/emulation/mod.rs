@@ -56,6 +56,19 @@ pub struct Access {
 }
 
 impl Access {
+    /// An access of no instruction, naturally aligned. [`complete`](Self::complete) changes nothing.
+    #[must_use]
+    pub const fn new(address: u64, bytes: u64, operation: Operation) -> Self {
+        Access {
+            address,
+            bytes,
+            operation,
+            register: 0,
+            direction: Direction::Load { signed: false },
+            length: 0,
+        }
+    }
+
     /// Decodes the access of the faulting instruction; `x` are the registers. `None` unless it is a
     /// naturally aligned load or store of an integer register that the caller may make; the OS then
     /// gets the fault. AMOs, floating point, vectors, and a hypervisor's loads from its guest are

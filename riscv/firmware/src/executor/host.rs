@@ -1,0 +1,107 @@
+//! Memory, devices and time for a lent hart.
+
+use poorwill_arch::{csr, fence, guarded};
+use poorwill_domain::pmp::{Access, PmpPlan};
+use poorwill_hart::emulation::{self, Operation};
+use poorwill_hart::interrupt;
+use poorwill_memory::PAGE_BYTES;
+use poorwill_translate::Host;
+
+use super::lent::Executor;
+use crate::domain::LiveDomain;
+use crate::hart::exception;
+use crate::platform::platform;
+
+/// The lent hart's reach: what its own PMP plan allows, and mediated registers.
+pub(super) struct Reach<'a> {
+    pub(super) domain: &'a LiveDomain,
+    pub(super) plan: &'a PmpPlan,
+    pub(super) executor: &'a Executor,
+}
+
+impl Reach<'_> {
+    /// A pointer to memory of the OS.
+    ///
+    /// # Panics
+    ///
+    /// If the bytes are others.
+    fn at<W>(&self, address: u64) -> *mut W {
+        let is_its = self.domain.bytes(size_of::<W>() as u64, address, 0).is_ok();
+        assert!(
+            is_its,
+            "a lent hart's access to {address:#x}, which is not the OS's memory"
+        );
+        core::ptr::with_exposed_provenance_mut(address as usize)
+    }
+
+    /// Makes an access to a device, as the hart's PMP and machine mode's mediators would let it.
+    fn access_device(&self, address: u64, bytes: u64, operation: Operation) -> Option<u64> {
+        let needed = match operation {
+            Operation::Load => Access::Read,
+            Operation::Store(_) => Access::ReadWrite,
+        };
+        let access = emulation::Access::new(address, bytes, operation);
+        if self.plan.allows(address, bytes, needed) {
+            // SAFETY: the OS may make this access itself, so no state of machine mode is there.
+            return unsafe { guarded::make(&access) };
+        }
+        let memory = exception::memory_of(self.domain);
+        platform().mediated.serve(&access, &memory)
+    }
+}
+
+impl Host for Reach<'_> {
+    fn is_memory(&self, page: u64) -> bool {
+        self.domain.bytes(PAGE_BYTES, page, 0).is_ok()
+            && self.plan.allows(page, PAGE_BYTES, Access::All)
+    }
+
+    fn load(&self, address: u64, bytes: u64) -> u64 {
+        // SAFETY: the OS's memory, by the check; any bits are a number. Devices may write there.
+        unsafe {
+            match bytes {
+                1 => self.at::<u8>(address).read_volatile().into(),
+                2 => self.at::<u16>(address).read_volatile().into(),
+                4 => self.at::<u32>(address).read_volatile().into(),
+                _ => self.at::<u64>(address).read_volatile(),
+            }
+        }
+    }
+
+    fn store(&self, address: u64, bytes: u64, value: u64) {
+        // SAFETY: as for loads; no Rust object is there.
+        unsafe {
+            match bytes {
+                1 => self.at::<u8>(address).write_volatile(value as u8),
+                2 => self.at::<u16>(address).write_volatile(value as u16),
+                4 => self.at::<u32>(address).write_volatile(value as u32),
+                _ => self.at::<u64>(address).write_volatile(value),
+            }
+        }
+    }
+
+    fn load_device(&self, address: u64, bytes: u64) -> Option<u64> {
+        self.access_device(address, bytes, Operation::Load)
+    }
+
+    fn store_device(&self, address: u64, bytes: u64, value: u64) -> Option<()> {
+        self.access_device(address, bytes, Operation::Store(value))?;
+        let offset = address.wrapping_sub(self.executor.plic);
+        if self.executor.interrupts.copies(offset) {
+            self.executor.interrupts.share();
+        }
+        Some(())
+    }
+
+    fn fence(&self) {
+        fence::everything();
+    }
+
+    fn time(&self) -> u64 {
+        platform().time.ticks()
+    }
+
+    fn external_interrupt(&self) -> bool {
+        csr::read::<{ csr::MIP }>() & interrupt::MEI != 0
+    }
+}
