@@ -25,14 +25,15 @@ const BANNED: [(&str, &str); 5] = [
 const MOST_WORDS: usize = 25;
 
 /// The most words of each page, as counted by `wc -w`.
-const MOST_OF_PAGE: [(&str, usize); 3] = [
-    ("docs/architecture.md", 2500),
+const MOST_OF_PAGE: [(&str, usize); 4] = [
+    ("docs/architecture.md", 2540),
     ("docs/cut.md", 2500),
+    ("docs/memory.md", 1500),
     ("docs/testing.md", 1500),
 ];
 
 /// The most words of all pages together, without tables and code.
-const MOST_OF_ALL: usize = 20_000;
+const MOST_OF_ALL: usize = 21_000;
 
 fn judge(sentence: &Sentence, banned: &[(Regex, &str)]) -> Vec<String> {
     let Sentence {

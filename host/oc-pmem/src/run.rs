@@ -1,0 +1,116 @@
+//! Runs harts on a machine.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::core_model::{Hart, Rules};
+use crate::machine::{AnyMemory, Machine};
+use crate::memory::{Counts, Memory};
+use crate::parameters::Parameters;
+use crate::request::{Kind, Request, Source};
+use crate::time::Time;
+
+/// The result of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// When the last hart has ended.
+    pub time: Time,
+    /// The same in cycles.
+    pub cycles: u64,
+    /// When each hart has ended.
+    pub harts: Vec<Time>,
+    /// Executed instructions of all harts.
+    pub instructions: u64,
+    /// What the memory did.
+    pub counts: Counts,
+    /// Requests of all harts.
+    pub requests: u64,
+}
+
+impl Outcome {
+    /// Mean time of a read.
+    #[must_use]
+    pub fn read_time(&self) -> Time {
+        Time(self.counts.read_time.0 / self.counts.reads.max(1))
+    }
+}
+
+/// Runs the source's harts on the machine.
+pub fn run(source: &mut impl Source, machine: Machine, parameters: &Parameters) -> Outcome {
+    // One copy of the loop for each kind of memory, without a choice at each request.
+    match machine.memory(parameters) {
+        AnyMemory::InOrder(memory) => run_on(source, memory, parameters),
+        AnyMemory::LightPc(memory) => run_on(source, memory, parameters),
+    }
+}
+
+fn run_on(source: &mut impl Source, mut memory: impl Memory, parameters: &Parameters) -> Outcome {
+    let rules = Rules::new(parameters);
+    let mut harts = vec![Hart::default(); source.harts()];
+    let mut next = Schedule::default();
+    for (number, hart) in harts.iter_mut().enumerate() {
+        next.times.push(NEVER);
+        next.requests.push(IDLE);
+        next.reach(source, number, hart, &rules);
+    }
+    let mut requests = 0;
+    while let Some(number) = next.earliest() {
+        let hart = &mut harts[number];
+        hart.make(&next.requests[number], &rules, &mut memory);
+        requests += 1;
+        next.reach(source, number, hart, &rules);
+    }
+    let ends = harts.iter_mut().enumerate();
+    let ends: Vec<_> = ends
+        .map(|(number, hart)| hart.end(source.instructions(number), &rules))
+        .collect();
+    let time = ends.iter().copied().fold(Time::ZERO, Time::max);
+    Outcome {
+        time,
+        cycles: time.cycles(parameters.cycle()),
+        instructions: (0..harts.len()).map(|hart| source.instructions(hart)).sum(),
+        harts: ends,
+        counts: memory.counts(),
+        requests,
+    }
+}
+
+/// The time of a hart that has no more requests.
+const NEVER: Time = Time(u64::MAX);
+
+/// Its request, which is never made.
+const IDLE: Request = Request {
+    kind: Kind::Fence,
+    line: 0,
+    instructions: 0,
+};
+
+/// Each hart's next request, and when it is made.
+#[derive(Debug, Default)]
+struct Schedule {
+    times: Vec<Time>,
+    requests: Vec<Request>,
+}
+
+impl Schedule {
+    fn reach(&mut self, source: &mut impl Source, number: usize, hart: &mut Hart, rules: &Rules) {
+        self.times[number] = match source.next(number) {
+            Some(request) => {
+                self.requests[number] = request;
+                hart.reach(&request, rules)
+            }
+            None => NEVER,
+        };
+    }
+
+    /// The hart whose request is the earliest; of several, the first one.
+    fn earliest(&self) -> Option<usize> {
+        let mut found = (NEVER, None);
+        for (hart, time) in self.times.iter().enumerate() {
+            if *time < found.0 {
+                found = (*time, Some(hart));
+            }
+        }
+        found.1
+    }
+}
