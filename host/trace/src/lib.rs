@@ -1,0 +1,27 @@
+//! Traces: the memory requests of harts after their caches, in a file.
+//!
+//! QEMU's plugin writes one with [`TraceFile`]. [`Reader`] returns its records, and [`Requests`]
+//! gives them to a model, each hart's apart.
+//!
+//! A file is a [`Header`] with a line for each hart, and blocks. A block has its two lengths, a
+//! checksum of its contents, and the contents, compressed by LZ4. Numbers are little-endian. The
+//! contents are [records](Record): a byte with kind and flags, and numbers of 7 bits a byte. Each
+//! block can be read without the others.
+#![forbid(unsafe_code)]
+
+mod coding;
+mod file;
+mod header;
+mod reader;
+mod requests;
+mod writer;
+
+pub use coding::Record;
+pub use file::TraceFile;
+pub use header::{Digest, HartCounts, Header, Setting, VERSION};
+pub use reader::{Reader, TraceError};
+pub use requests::Requests;
+pub use writer::Writer;
+
+/// The most bytes of a block's contents.
+const MOST_OF_BLOCK: usize = 1 << 16;

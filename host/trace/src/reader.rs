@@ -1,0 +1,161 @@
+//! Reads a trace. Its file may be damaged, or be anything else.
+
+use std::io::{self, ErrorKind, Read};
+
+use poorwill_memory::checksum;
+use thiserror::Error;
+
+use crate::MOST_OF_BLOCK;
+use crate::coding::{Context, Record};
+use crate::header::{FIRST, Header, VERSION, long, word};
+
+/// Why a trace cannot be read.
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// The file cannot be read.
+    #[error("it cannot be read: {0}")]
+    Read(#[from] io::Error),
+    /// It is another file, or a trace that was not finished.
+    #[error("it is no trace")]
+    NoTrace,
+    /// It has another version.
+    #[error("it has version {0} of the format, and this program reads version {VERSION}")]
+    Version(u32),
+    /// The header is damaged.
+    #[error("its header is damaged")]
+    Header,
+    /// It ends too early.
+    #[error("it ends early, in block {0}")]
+    Short(u64),
+    /// A block is damaged.
+    #[error("its block {0} is damaged")]
+    Block(u64),
+    /// The contents are not those that the header counts.
+    #[error("its contents are not those of its header: {0}")]
+    Contents(&'static str),
+}
+
+/// Bytes before a block's compressed contents.
+const BLOCK_HEAD: usize = 16;
+
+/// Reads records.
+#[derive(Debug)]
+pub struct Reader<R> {
+    from: R,
+    header: Header,
+    context: Context,
+    block: Vec<u8>,
+    /// The next record in the block.
+    at: usize,
+    blocks: u64,
+    records: u64,
+    contents: u64,
+    executed: Vec<u64>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError`].
+    pub fn new(mut from: R) -> Result<Self, TraceError> {
+        let mut first = [0; FIRST];
+        fill(&mut from, &mut first, TraceError::NoTrace)?;
+        let mut bytes = vec![0; Header::read_length(&first)?];
+        bytes[..FIRST].copy_from_slice(&first);
+        fill(&mut from, &mut bytes[FIRST..], TraceError::Header)?;
+        let header = Header::read(&bytes)?;
+        let harts = header.harts.len();
+        Ok(Reader {
+            from,
+            header,
+            context: Context::new(harts),
+            block: Vec::new(),
+            at: 0,
+            blocks: 0,
+            records: 0,
+            contents: 0,
+            executed: vec![0; harts],
+        })
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The next record. `None`: there are no more, and all of the trace was as its header says.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError`].
+    pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        if self.at == self.block.len() {
+            if self.blocks == self.header.blocks {
+                return self.end();
+            }
+            self.next_block()?;
+        }
+        let mut rest = &self.block[self.at..];
+        let record = self.context.decode(&mut rest);
+        let record = record.map_err(|_| TraceError::Block(self.blocks))?;
+        self.at = self.block.len() - rest.len();
+        self.records += 1;
+        let executed = &mut self.executed[usize::from(record.hart)];
+        *executed = executed.saturating_add(record.instructions);
+        if u64::from(record.line) >= self.header.lines {
+            return Err(TraceError::Contents("a line is beyond memory"));
+        }
+        if *executed > self.header.harts[usize::from(record.hart)].instructions {
+            return Err(TraceError::Contents("a hart executes too much"));
+        }
+        Ok(Some(record))
+    }
+
+    fn next_block(&mut self) -> Result<(), TraceError> {
+        let number = self.blocks + 1;
+        let mut head = [0; BLOCK_HEAD];
+        fill(&mut self.from, &mut head, TraceError::Short(number))?;
+        let [packed, length] = [word(&head, 0), word(&head, 4)].map(|length| length as usize);
+        let most_packed = lz4_flex::block::get_maximum_output_size(MOST_OF_BLOCK);
+        if packed > most_packed || length == 0 || length > MOST_OF_BLOCK {
+            return Err(TraceError::Block(number));
+        }
+        let mut bytes = vec![0; packed];
+        fill(&mut self.from, &mut bytes, TraceError::Short(number))?;
+        let block = lz4_flex::block::decompress(&bytes, length);
+        let block = block.map_err(|_| TraceError::Block(number))?;
+        let sum = checksum::of_bytes(&block);
+        if block.len() != length || sum != long(&head, 8) {
+            return Err(TraceError::Block(number));
+        }
+        self.contents = checksum::of_words(&[self.contents, sum]);
+        self.block = block;
+        self.at = 0;
+        self.blocks = number;
+        self.context.reset();
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Option<Record>, TraceError> {
+        if self.records != self.header.records || self.contents != self.header.contents {
+            return Err(TraceError::Contents("count or checksum"));
+        }
+        let mut more = [0];
+        match self.from.read(&mut more)? {
+            0 => Ok(None),
+            _ => Err(TraceError::Contents("bytes after its end")),
+        }
+    }
+}
+
+/// Fills `bytes`; `short`: the file ends before.
+fn fill(from: &mut impl Read, bytes: &mut [u8], short: TraceError) -> Result<(), TraceError> {
+    from.read_exact(bytes)
+        .map_err(|reason| match reason.kind() {
+            ErrorKind::UnexpectedEof => short,
+            _ => TraceError::Read(reason),
+        })
+}
