@@ -5,10 +5,8 @@ use std::str::FromStr;
 
 use poorwill_memory::checksum;
 
-use crate::reader::TraceError;
-
-/// The version of the format.
-pub const VERSION: u32 = 1;
+use crate::VERSION;
+use crate::error::TraceError;
 
 const MAGIC: [u8; 8] = *b"PWTRACE\0";
 

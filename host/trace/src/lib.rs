@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod coding;
+mod error;
 mod file;
 mod header;
 mod reader;
@@ -17,11 +18,15 @@ mod requests;
 mod writer;
 
 pub use coding::Record;
+pub use error::TraceError;
 pub use file::TraceFile;
-pub use header::{Digest, HartCounts, Header, Setting, VERSION};
-pub use reader::{Reader, TraceError};
+pub use header::{Digest, HartCounts, Header, Setting};
+pub use reader::Reader;
 pub use requests::Requests;
 pub use writer::Writer;
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
 
 /// The most bytes of a block's contents.
 const MOST_OF_BLOCK: usize = 1 << 16;

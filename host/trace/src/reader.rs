@@ -1,39 +1,13 @@
 //! Reads a trace. Its file may be damaged, or be anything else.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 
 use poorwill_memory::checksum;
-use thiserror::Error;
 
 use crate::MOST_OF_BLOCK;
 use crate::coding::{Context, Record};
-use crate::header::{FIRST, Header, VERSION, long, word};
-
-/// Why a trace cannot be read.
-#[derive(Debug, Error)]
-pub enum TraceError {
-    /// The file cannot be read.
-    #[error("it cannot be read: {0}")]
-    Read(#[from] io::Error),
-    /// It is another file, or a trace that was not finished.
-    #[error("it is no trace")]
-    NoTrace,
-    /// It has another version.
-    #[error("it has version {0} of the format, and this program reads version {VERSION}")]
-    Version(u32),
-    /// The header is damaged.
-    #[error("its header is damaged")]
-    Header,
-    /// It ends too early.
-    #[error("it ends early, in block {0}")]
-    Short(u64),
-    /// A block is damaged.
-    #[error("its block {0} is damaged")]
-    Block(u64),
-    /// The contents are not those that the header counts.
-    #[error("its contents are not those of its header: {0}")]
-    Contents(&'static str),
-}
+use crate::error::TraceError;
+use crate::header::{FIRST, Header, long, word};
 
 /// Bytes before a block's compressed contents.
 const BLOCK_HEAD: usize = 16;

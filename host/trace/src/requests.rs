@@ -5,7 +5,8 @@ use std::io::Read;
 
 use poorwill_oc_pmem::{Request, Source};
 
-use crate::reader::{Reader, TraceError};
+use crate::error::TraceError;
+use crate::reader::Reader;
 
 /// Requests from a trace. After a run, [`Requests::finish`] tells whether the trace was whole.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crate::MOST_OF_BLOCK;
 use crate::coding::{Context, MOST_OF_RECORD, Record};
 use crate::header::{HartCounts, Header, Setting};
 
-/// Writes records. Without [`Writer::finish`] the header says that there are none.
+/// Writes records. Without [`Writer::finish`] the header counts zero of them.
 #[derive(Debug)]
 pub struct Writer<W> {
     to: W,

@@ -134,7 +134,7 @@ pub fn swap_seed() -> u64 {
     value
 }
 
-/// The same on a hart that may lack it, whatever the tree lists.
+/// The same on a hart that may lack it, even if the tree lists Zkr.
 pub fn try_swap_seed() -> Option<u64> {
     // SAFETY: the CSR's only state is that of the entropy source.
     let (value, is_there) = unsafe { probe!("csrrw {value}, 0x015, zero", 0) };

@@ -135,7 +135,7 @@ pub struct Machine {
     pub cold_boot_harts: ColdBootHarts,
     /// `/chosen` describes [domains](crate::Partition), well or badly.
     pub has_domains: bool,
-    /// The core that runs lent harts, or why there is none; `None`: the tree asks for none.
+    /// The core that runs lent harts, or why it is missing; `None` if the tree does not ask for it.
     pub executor: Option<Result<WeakHart, NoExecutor>>,
     /// Memory is zero at power-on, except for loaded files. QEMU's `virt` machine guarantees this;
     /// boards do not.

@@ -1,6 +1,4 @@
-//! A 32-bit encoding: its fixed bits, and the format of its operands.
-
-use crate::Operation;
+//! The parts of a 32-bit encoding: its fixed bits, and the format of its operands.
 
 /// The place of the immediate (unprivileged specification, 2.2 and 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,21 +19,6 @@ pub enum Format {
     U,
     /// A jump's offset.
     J,
-}
-
-/// An encoding.
-#[derive(Clone, Copy, Debug)]
-pub struct Form {
-    /// The operation.
-    pub operation: Operation,
-    /// Name in the specification.
-    pub mnemonic: &'static str,
-    /// The fixed bits.
-    pub mask: u32,
-    /// Their values.
-    pub value: u32,
-    /// Format of the operands.
-    pub format: Format,
 }
 
 /// Fixed bits and their values.

@@ -1,9 +1,24 @@
 //! The table of 32-bit encodings, ascending by opcode.
 
 use crate::form::{
-    Form, Format, amo, cache_block, exact, fence, funct3, funct6, funct7, funct12, fused, opcode,
+    Format, amo, cache_block, exact, fence, funct3, funct6, funct7, funct12, fused, opcode,
     reserve, rounded, rounded_one,
 };
+
+/// An encoding.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// The operation.
+    pub operation: Operation,
+    /// Name in the specification.
+    pub mnemonic: &'static str,
+    /// The fixed bits.
+    pub mask: u32,
+    /// Their values.
+    pub value: u32,
+    /// Format of the operands.
+    pub format: Format,
+}
 
 macro_rules! forms {
     ($($operation:ident $mnemonic:literal $fixed:ident($($field:literal),*) $format:ident;)*) => {

@@ -20,6 +20,6 @@ mod memory_access;
 
 pub use compressed::expand;
 pub use decode::{Instruction, is_long};
-pub use form::{Form, Format};
-pub use forms::{FORMS, Operation};
+pub use form::Format;
+pub use forms::{FORMS, Form, Operation};
 pub use memory_access::{Direction, MemoryAccess};

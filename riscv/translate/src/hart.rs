@@ -1,6 +1,5 @@
-use crate::csr::Csrs;
 use crate::features::Features;
-use crate::memory::Reservation;
+use crate::state::{Csrs, Reservation};
 use crate::tlb::Tlb;
 
 /// Privilege mode of a virtual hart.

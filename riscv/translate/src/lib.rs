@@ -24,12 +24,12 @@ mod hart;
 mod host;
 mod interpreter;
 mod memory;
+mod state;
 mod tlb;
 mod translation;
 mod trap;
 
-pub use csr::Csrs;
 pub use features::Features;
 pub use hart::{Counts, Mode, Stop, VirtualHart};
 pub use host::Host;
-pub use trap::status;
+pub use state::{Csrs, status};

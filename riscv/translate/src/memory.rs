@@ -7,16 +7,6 @@ use crate::host::Host;
 use crate::translation::{Intent, Place};
 use crate::trap::{Trap, UNKNOWN};
 
-/// The reservation of `lr`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reservation {
-    /// Physical address.
-    pub(crate) address: u64,
-    pub(crate) bytes: u64,
-    /// The loaded value. Devices may write there, too; `sc` succeeds only if it is still the same.
-    pub(crate) value: u64,
-}
-
 impl VirtualHart {
     /// Loads `bytes` bytes, possibly misaligned.
     pub(crate) fn load(&mut self, address: u64, bytes: u64, host: &impl Host) -> Result<u64, Trap> {

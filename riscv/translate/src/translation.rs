@@ -7,8 +7,9 @@ use poorwill_memory::PAGE_BYTES;
 
 use crate::hart::{Mode, VirtualHart};
 use crate::host::Host;
+use crate::state::status;
 use crate::tlb::{Translation, flag};
-use crate::trap::{Exception, cause, status};
+use crate::trap::{Exception, cause};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
@@ -92,8 +93,8 @@ impl VirtualHart {
         })
     }
 
-    /// Returns whether a kept translation serves: a store to a clean page needs a walk, and so does
-    /// a refused access, as the OS may have opened the page without a fence.
+    /// Returns whether a kept translation serves. A store to a clean page needs a walk. So does a
+    /// refused access, as the OS may have opened the page without a fence.
     fn has_flags(&self, flags: u64, intent: Intent) -> bool {
         let is_clean = intent == Intent::Store && flags & flag::DIRTY == 0;
         !is_clean && self.allows(flags, intent)

@@ -106,7 +106,7 @@ fn hand_over(hart: ThisHart, frame: &TrapFrame, lent: &mut Lent) {
     csrs.stval = read(Csr::Stval);
     csrs.satp = 0;
     csrs.software_interrupt = hart.clear_supervisor_ipi();
-    csrs.deadline = own_timer.unwrap_or_else(|| csr::read::<{ csr::STIMECMP }>());
+    csrs.deadline = own_timer.unwrap_or_else(csr::read::<{ csr::STIMECMP }>);
     access.write_csr(Csr::Sie, 0);
     hart.timer().set_supervisor_timer(NEVER);
 }

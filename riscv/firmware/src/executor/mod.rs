@@ -1,7 +1,7 @@
 //! The executor: a weak hart, on which the OS's supervisor mode runs after a wake from powered RAM.
 //!
-//! The hart that wakes lends its state, waits in machine mode, and takes it back before the first
-//! program, or before what the weak hart does not do. The weak hart interprets in machine mode,
+//! The hart that wakes lends its state, and waits in machine mode. It takes its state back before the
+//! first program, or before what the weak hart does not do. The weak hart interprets in machine mode,
 //! which its PMP does not bind. Each access therefore asks the lent hart's plan and its memory.
 //! Lower privilege modes of the weak hart have no access at all: its PMP has no entry, and it never
 //! enters them.

@@ -4,7 +4,7 @@ use poorwill_isa::{Instruction, Operation};
 
 use crate::hart::VirtualHart;
 use crate::host::Host;
-use crate::memory::Reservation;
+use crate::state::Reservation;
 use crate::translation::Intent;
 use crate::trap::{Trap, UNKNOWN};
 
