@@ -5,7 +5,7 @@ use crate::{
     arch::{self, guard},
     check,
     machine::{GenerationId, Machine},
-    mmio,
+    mmio, read_csr, write_csr,
 };
 use arrayvec::ArrayVec;
 use poorwill_bare::{aplic, imsic};
@@ -240,6 +240,42 @@ impl Chip {
             );
         }
     }
+}
+
+/// Takes an interrupt of the console at the hart's context of a PLIC, with S-mode's interrupts off:
+/// waits for it, claims it, and completes it.
+pub(crate) fn take_console_interrupt(machine: &Machine, hart: usize) {
+    let plic = machine.plic.expect("a PLIC");
+    let context = machine.plic_contexts[machine.index_of(hart)];
+    let (enables, claim) = (
+        plic + PLIC_ENABLE + context * 0x80,
+        plic + PLIC_CLAIM + context * 0x1000,
+    );
+    mmio::write32(plic + 4 * machine.uart_interrupt, 1);
+    mmio::write32(plic + PLIC_THRESHOLD + context * 0x1000, 0);
+    mmio::write32(enables, 1 << machine.uart_interrupt);
+    write_csr!("sie", EXTERNAL);
+    let old = raise_console(machine);
+    poorwill_bare::hart::wait();
+    let pending = read_csr!("sip");
+    check!(
+        pending & EXTERNAL != 0,
+        "the console interrupts: {pending:#x}"
+    );
+    let source = mmio::read32(claim);
+    check!(
+        source == cell(machine.uart_interrupt),
+        "the console's source is claimed: {source}"
+    );
+    mmio::write8(machine.uart + INTERRUPT_ENABLE, old);
+    mmio::write32(claim, source);
+    mmio::write32(enables, 0);
+    let pending = read_csr!("sip");
+    check!(
+        pending & EXTERNAL == 0,
+        "it interrupts no more: {pending:#x}"
+    );
+    write_csr!("sie", 0);
 }
 
 /// The 16550's register of that name.

@@ -68,6 +68,14 @@ fn firmware_memory(machine: &Machine) {
     );
 }
 
+/// Loads from the firmware's memory and stores to it fault.
+pub(super) fn closed_data(machine: &Machine) {
+    for address in firmware_addresses(machine) {
+        check_unreadable("the firmware", address);
+        check_no_store("the firmware", address, 0);
+    }
+}
+
 /// A load of what is at `address` faults.
 fn check_unreadable(what: &str, address: usize) {
     // Devices take loads of 32 bits; memory takes all.
