@@ -1,41 +1,63 @@
 //! The first part of a trace.
 
 use std::fmt;
+use std::mem;
 use std::str::FromStr;
 
 use poorwill_memory::checksum;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::VERSION;
 use crate::error::TraceError;
 
 const MAGIC: [u8; 8] = *b"PWTRACE\0";
 
-/// Bytes before the harts' lines, and of each of these.
-const FIXED: usize = 152;
-const HART: usize = 32;
-
 /// The most harts.
 const MOST_HARTS: u32 = 512;
 
-/// Places of fields.
-const AT_VERSION: usize = 8;
-const AT_LENGTH: usize = 12;
-const AT_CHECKSUM: usize = 16;
-const AT_CONTENTS: usize = 24;
-const AT_RECORDS: usize = 32;
-const AT_BLOCKS: usize = 40;
-const AT_HARTS: usize = 48;
-const AT_CACHE: usize = 52;
-const AT_WAYS: usize = 56;
-const AT_WHOLE: usize = 60;
-const AT_SKIPPED: usize = 64;
-const AT_WINDOW: usize = 72;
-const AT_LINES: usize = 80;
-const AT_GUEST: usize = 88;
-const AT_PROGRAM: usize = 120;
+/// The first bytes of a header: they tell the version and the header's length.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct RawStart {
+    magic: [u8; 8],
+    version: U32,
+    length: U32,
+}
 
-/// Bytes that are read first: they tell the version and the header's length.
-pub(crate) const FIRST: usize = AT_CHECKSUM;
+/// The header before the harts' lines. The checksum is that of the whole header, with zero in its
+/// place.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    start: RawStart,
+    checksum: U64,
+    contents: U64,
+    records: U64,
+    blocks: U64,
+    harts: U32,
+    cache: U32,
+    ways: U32,
+    is_whole: U32,
+    skipped: U64,
+    window: U64,
+    lines: U64,
+    guest: [u8; 32],
+    program: [u8; 32],
+}
+
+/// A hart's line.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHart {
+    instructions: U64,
+    loads: U64,
+    stores: U64,
+    fetches: U64,
+}
+
+const FIXED: usize = size_of::<RawHeader>();
+const HART: usize = size_of::<RawHart>();
 
 /// A SHA-256 digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,53 +121,48 @@ impl Header {
     }
 
     pub(crate) fn write(&self) -> Vec<u8> {
-        let mut bytes = vec![0; Self::length(self.setting.harts)];
-        bytes[..8].copy_from_slice(&MAGIC);
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let setting = &self.setting;
-        for (at, value) in [
-            (AT_VERSION, VERSION),
-            (AT_LENGTH, length),
-            (AT_HARTS, setting.harts),
-            (AT_CACHE, setting.cache),
-            (AT_WAYS, setting.ways),
-            (AT_WHOLE, self.is_whole.into()),
-        ] {
-            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        }
-        for (at, value) in [
-            (AT_CONTENTS, self.contents),
-            (AT_RECORDS, self.records),
-            (AT_BLOCKS, self.blocks),
-            (AT_SKIPPED, setting.skipped),
-            (AT_WINDOW, setting.window),
-            (AT_LINES, self.lines),
-        ] {
-            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        }
-        bytes[AT_GUEST..AT_PROGRAM].copy_from_slice(&setting.guest.0);
-        bytes[AT_PROGRAM..FIXED].copy_from_slice(&setting.program.0);
-        for (place, hart) in bytes[FIXED..].chunks_exact_mut(HART).zip(&self.harts) {
-            let values = [hart.instructions, hart.loads, hart.stores, hart.fetches];
-            for (place, value) in place.chunks_exact_mut(8).zip(values) {
-                place.copy_from_slice(&value.to_le_bytes());
-            }
-        }
-        let sum = checksum::of_bytes(&bytes);
-        bytes[AT_CHECKSUM..AT_CONTENTS].copy_from_slice(&sum.to_le_bytes());
-        bytes
+        let length = u32::try_from(Self::length(setting.harts)).unwrap_or(u32::MAX);
+        let mut raw = RawHeader {
+            start: RawStart {
+                magic: MAGIC,
+                version: VERSION.into(),
+                length: length.into(),
+            },
+            checksum: U64::ZERO,
+            contents: self.contents.into(),
+            records: self.records.into(),
+            blocks: self.blocks.into(),
+            harts: setting.harts.into(),
+            cache: setting.cache.into(),
+            ways: setting.ways.into(),
+            is_whole: u32::from(self.is_whole).into(),
+            skipped: setting.skipped.into(),
+            window: setting.window.into(),
+            lines: self.lines.into(),
+            guest: setting.guest.0,
+            program: setting.program.0,
+        };
+        let line = |hart: &HartCounts| RawHart {
+            instructions: hart.instructions.into(),
+            loads: hart.loads.into(),
+            stores: hart.stores.into(),
+            fetches: hart.fetches.into(),
+        };
+        let lines: Vec<RawHart> = self.harts.iter().map(line).collect();
+        raw.checksum = sum(&raw, lines.as_bytes()).into();
+        [raw.as_bytes(), lines.as_bytes()].concat()
     }
 
     /// The header's length, from its first bytes.
-    pub(crate) fn read_length(first: &[u8; FIRST]) -> Result<usize, TraceError> {
-        if first[..8] != MAGIC {
+    pub(crate) fn read_length(start: &RawStart) -> Result<usize, TraceError> {
+        if start.magic != MAGIC {
             return Err(TraceError::NoTrace);
         }
-        let version = word(first, AT_VERSION);
-        if version != VERSION {
-            return Err(TraceError::Version(version));
+        if start.version != VERSION {
+            return Err(TraceError::Version(start.version.get()));
         }
-        let length = word(first, AT_LENGTH) as usize;
+        let length = start.length.get() as usize;
         let is_right = (FIXED..=Self::length(MOST_HARTS)).contains(&length)
             && (length - FIXED).is_multiple_of(HART);
         if is_right {
@@ -157,57 +174,42 @@ impl Header {
 
     /// Reads a header of the length that it tells.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, TraceError> {
-        let mut blank = bytes.to_vec();
-        blank[AT_CHECKSUM..AT_CONTENTS].fill(0);
-        let harts = word(bytes, AT_HARTS);
-        if checksum::of_bytes(&blank) != long(bytes, AT_CHECKSUM)
-            || bytes.len() != Self::length(harts)
-        {
+        let (mut raw, lines) =
+            RawHeader::read_from_prefix(bytes).map_err(|_| TraceError::Header)?;
+        let lines = <[RawHart]>::ref_from_bytes(lines).map_err(|_| TraceError::Header)?;
+        let checksum = mem::replace(&mut raw.checksum, U64::ZERO);
+        if checksum != sum(&raw, lines.as_bytes()) || raw.harts.get() as usize != lines.len() {
             return Err(TraceError::Header);
         }
-        let digest = |at: usize| {
-            let mut digest = Digest::default();
-            digest.0.copy_from_slice(&bytes[at..at + 32]);
-            digest
-        };
-        let counts = |hart: &[u8]| HartCounts {
-            instructions: long(hart, 0),
-            loads: long(hart, 8),
-            stores: long(hart, 16),
-            fetches: long(hart, 24),
+        let counts = |hart: &RawHart| HartCounts {
+            instructions: hart.instructions.get(),
+            loads: hart.loads.get(),
+            stores: hart.stores.get(),
+            fetches: hart.fetches.get(),
         };
         Ok(Header {
             setting: Setting {
-                harts,
-                cache: word(bytes, AT_CACHE),
-                ways: word(bytes, AT_WAYS),
-                skipped: long(bytes, AT_SKIPPED),
-                window: long(bytes, AT_WINDOW),
-                guest: digest(AT_GUEST),
-                program: digest(AT_PROGRAM),
+                harts: raw.harts.get(),
+                cache: raw.cache.get(),
+                ways: raw.ways.get(),
+                skipped: raw.skipped.get(),
+                window: raw.window.get(),
+                guest: Digest(raw.guest),
+                program: Digest(raw.program),
             },
-            records: long(bytes, AT_RECORDS),
-            blocks: long(bytes, AT_BLOCKS),
-            lines: long(bytes, AT_LINES),
-            is_whole: word(bytes, AT_WHOLE) != 0,
-            contents: long(bytes, AT_CONTENTS),
-            harts: bytes[FIXED..].chunks_exact(HART).map(counts).collect(),
+            records: raw.records.get(),
+            blocks: raw.blocks.get(),
+            lines: raw.lines.get(),
+            is_whole: raw.is_whole != 0,
+            contents: raw.contents.get(),
+            harts: lines.iter().map(counts).collect(),
         })
     }
 }
 
-/// A number of four bytes. The caller has checked the length.
-pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
-}
-
-/// A number of eight bytes. The caller has checked the length.
-pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
-    let mut long = [0; 8];
-    long.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(long)
+/// The checksum of a header whose own checksum is zero.
+fn sum(raw: &RawHeader, lines: &[u8]) -> u64 {
+    checksum::of_bytes(&[raw.as_bytes(), lines].concat())
 }
 
 impl fmt::Display for Digest {

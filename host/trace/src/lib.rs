@@ -9,6 +9,7 @@
 //! block can be read without the others.
 #![forbid(unsafe_code)]
 
+mod block;
 mod coding;
 mod error;
 mod file;

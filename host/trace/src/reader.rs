@@ -3,14 +3,13 @@
 use std::io::{ErrorKind, Read};
 
 use poorwill_memory::checksum;
+use zerocopy::{FromZeros, IntoBytes};
 
 use crate::MOST_OF_BLOCK;
+use crate::block::BlockHead;
 use crate::coding::{Context, Record};
 use crate::error::TraceError;
-use crate::header::{FIRST, Header, long, word};
-
-/// Bytes before a block's compressed contents.
-const BLOCK_HEAD: usize = 16;
+use crate::header::{Header, RawStart};
 
 /// Reads records.
 #[derive(Debug)]
@@ -34,11 +33,12 @@ impl<R: Read> Reader<R> {
     ///
     /// [`TraceError`].
     pub fn new(mut from: R) -> Result<Self, TraceError> {
-        let mut first = [0; FIRST];
-        fill(&mut from, &mut first, TraceError::NoTrace)?;
-        let mut bytes = vec![0; Header::read_length(&first)?];
-        bytes[..FIRST].copy_from_slice(&first);
-        fill(&mut from, &mut bytes[FIRST..], TraceError::Header)?;
+        let mut start = RawStart::new_zeroed();
+        fill(&mut from, start.as_mut_bytes(), TraceError::NoTrace)?;
+        let mut bytes = vec![0; Header::read_length(&start)?];
+        let (first, rest) = bytes.split_at_mut(size_of::<RawStart>());
+        first.copy_from_slice(start.as_bytes());
+        fill(&mut from, rest, TraceError::Header)?;
         let header = Header::read(&bytes)?;
         let harts = header.harts.len();
         Ok(Reader {
@@ -90,9 +90,13 @@ impl<R: Read> Reader<R> {
 
     fn next_block(&mut self) -> Result<(), TraceError> {
         let number = self.blocks + 1;
-        let mut head = [0; BLOCK_HEAD];
-        fill(&mut self.from, &mut head, TraceError::Short(number))?;
-        let [packed, length] = [word(&head, 0), word(&head, 4)].map(|length| length as usize);
+        let mut head = BlockHead::new_zeroed();
+        fill(
+            &mut self.from,
+            head.as_mut_bytes(),
+            TraceError::Short(number),
+        )?;
+        let [packed, length] = [head.packed, head.length].map(|length| length.get() as usize);
         let most_packed = lz4_flex::block::get_maximum_output_size(MOST_OF_BLOCK);
         if packed > most_packed || length == 0 || length > MOST_OF_BLOCK {
             return Err(TraceError::Block(number));
@@ -102,7 +106,7 @@ impl<R: Read> Reader<R> {
         let block = lz4_flex::block::decompress(&bytes, length);
         let block = block.map_err(|_| TraceError::Block(number))?;
         let sum = checksum::of_bytes(&block);
-        if block.len() != length || sum != long(&head, 8) {
+        if block.len() != length || head.checksum != sum {
             return Err(TraceError::Block(number));
         }
         self.contents = checksum::of_words(&[self.contents, sum]);

@@ -3,8 +3,10 @@
 use std::io::{self, Seek, SeekFrom, Write};
 
 use poorwill_memory::checksum;
+use zerocopy::IntoBytes;
 
 use crate::MOST_OF_BLOCK;
+use crate::block::BlockHead;
 use crate::coding::{Context, MOST_OF_RECORD, Record};
 use crate::header::{HartCounts, Header, Setting};
 
@@ -55,13 +57,14 @@ impl<W: Write + Seek> Writer<W> {
 
     fn end_block(&mut self) -> io::Result<()> {
         let packed = lz4_flex::block::compress(&self.block);
-        let lengths = [packed.len(), self.block.len()].map(|length| length as u64);
         let sum = checksum::of_bytes(&self.block);
-        for length in lengths {
-            let length = u32::try_from(length).map_err(io::Error::other)?;
-            self.to.write_all(&length.to_le_bytes())?;
-        }
-        self.to.write_all(&sum.to_le_bytes())?;
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(io::Error::other);
+        let head = BlockHead {
+            packed: length(&packed)?.into(),
+            length: length(&self.block)?.into(),
+            checksum: sum.into(),
+        };
+        self.to.write_all(head.as_bytes())?;
         self.to.write_all(&packed)?;
         self.header.contents = checksum::of_words(&[self.header.contents, sum]);
         self.header.blocks += 1;
