@@ -1,10 +1,11 @@
 //! A hart lends its state to the weak hart, and takes it back.
 
-use poorwill_arch::{csr, fence};
+use poorwill_arch::{csr, fence, irqs_off};
+use poorwill_hart::emulation::status;
 use poorwill_hart::interrupt::SSI;
 use poorwill_hart::{Csr, CsrAccess, Execution, HartAccess, IpiDevice, NEVER};
 use poorwill_memory::EntryPoint;
-use poorwill_translate::{Features, Mode, VirtualHart, status};
+use poorwill_translate::{Features, Mode, VirtualHart};
 
 use super::lent::{End, Executor, LENT, Lent, executor};
 use crate::entry::{self, TrapFrame};
@@ -39,6 +40,7 @@ pub(crate) fn resume(hart: ThisHart, vector: EntryPoint) {
     }
     lent.hart.reset();
     drop(lent);
+    irqs_off::end();
     // SAFETY: the frame is the OS's on this hart, whose call chain ends here.
     unsafe { entry::return_to(&frame, hart.stack_top()) }
 }
