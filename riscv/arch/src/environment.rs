@@ -1,7 +1,6 @@
 //! Machine-mode CSRs, and the S-mode CSRs that an OS starts with.
 
 use poorwill_hart::Environment;
-
 use thiserror::Error;
 
 use crate::csr::{self, status};

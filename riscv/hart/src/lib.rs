@@ -27,6 +27,7 @@ mod hsm;
 pub mod interrupt;
 mod job_gate;
 mod mailbox;
+pub mod page_entry;
 mod page_tables;
 mod stack_lock;
 mod sync;

@@ -5,6 +5,8 @@ use core::ops::Range;
 use poorwill_memory::linux::{AddressSpace, Span};
 use poorwill_memory::{OsMemory, PAGE_BYTES, PhysRange, to_usize};
 
+use crate::page_entry as entry;
+
 /// A translation mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -72,24 +74,7 @@ const WIDENED_BITS: u32 = 2;
 
 const NUMBER: u64 = (1 << 44) - 1;
 
-mod entry {
-    pub(super) const VALID: u64 = 1;
-    pub(super) const READ: u64 = 1 << 1;
-    pub(super) const WRITE: u64 = 1 << 2;
-    pub(super) const EXECUTE: u64 = 1 << 3;
-    pub(super) const USER: u64 = 1 << 4;
-    pub(super) const LEAF: u64 = READ | WRITE | EXECUTE;
-    /// Reserved.
-    pub(super) const UNKNOWN: u64 = 0x7f << 54;
-    /// In leaves: memory types.
-    pub(super) const TYPE: u64 = 3 << 61;
-    /// In leaves: one of several entries that map a larger unit.
-    pub(super) const NAPOT: u64 = 1 << 63;
-    /// Bits that only leaves may have: U, A, D, memory types and NAPOT.
-    pub(super) const LEAF_ONLY: u64 = USER | 1 << 6 | 1 << 7 | TYPE | NAPOT;
-}
-
-/// Pages that entries with [`entry::NAPOT`] map (Svnapot: 64 KiB), and the encoding of their
+/// Pages that entries with NAPOT map (Svnapot: 64 KiB), and the encoding of their
 /// number.
 const NAPOT_PAGES: u64 = 16;
 const NAPOT_CODE: u64 = NAPOT_PAGES / 2;

@@ -1,43 +1,45 @@
 //! Compressed instructions (unprivileged specification, chapter 28), and Zcb's.
 
 use crate::encode::{b, i, j, r, s, u};
+use crate::forms::Operation;
 
 // Fixed bits of the instructions that compressed ones stand for.
-const LB: u32 = 0x03;
-const FLD: u32 = 0x3007;
-const SB: u32 = 0x23;
-const FSD: u32 = 0x3027;
-const ADDI: u32 = 0x13;
-const ADDIW: u32 = 0x1b;
-const SLLI: u32 = 0x1013;
-const SRLI: u32 = 0x5013;
-const SRAI: u32 = 0x4000_5013;
-const XORI: u32 = 0x4013;
-const ANDI: u32 = 0x7013;
-const LUI: u32 = 0x37;
-const ADD: u32 = 0x33;
-const SUB: u32 = 0x4000_0033;
-const XOR: u32 = 0x4033;
-const OR: u32 = 0x6033;
-const AND: u32 = 0x7033;
-const MUL: u32 = 0x0200_0033;
-const ADDW: u32 = 0x3b;
-const SUBW: u32 = 0x4000_003b;
-const ADD_UW: u32 = 0x0800_003b;
-const ZEXT_H: u32 = 0x0800_403b;
-const SEXT_B: u32 = 0x6040_1013;
-const SEXT_H: u32 = 0x6050_1013;
-const BEQ: u32 = 0x63;
-const BNE: u32 = 0x1063;
-const JALR: u32 = 0x67;
-const JAL: u32 = 0x6f;
-const EBREAK: u32 = 0x0010_0073;
-
-/// funct3 of loads and stores.
-const HALF: u32 = 1 << 12;
-const WORD: u32 = 2 << 12;
-const DOUBLE: u32 = 3 << 12;
-const UNSIGNED: u32 = 4 << 12;
+const LBU: u32 = Operation::Lbu.fixed();
+const LH: u32 = Operation::Lh.fixed();
+const LHU: u32 = Operation::Lhu.fixed();
+const LW: u32 = Operation::Lw.fixed();
+const LD: u32 = Operation::Ld.fixed();
+const FLD: u32 = Operation::Fld.fixed();
+const SB: u32 = Operation::Sb.fixed();
+const SH: u32 = Operation::Sh.fixed();
+const SW: u32 = Operation::Sw.fixed();
+const SD: u32 = Operation::Sd.fixed();
+const FSD: u32 = Operation::Fsd.fixed();
+const ADDI: u32 = Operation::Addi.fixed();
+const ADDIW: u32 = Operation::Addiw.fixed();
+const SLLI: u32 = Operation::Slli.fixed();
+const SRLI: u32 = Operation::Srli.fixed();
+const SRAI: u32 = Operation::Srai.fixed();
+const XORI: u32 = Operation::Xori.fixed();
+const ANDI: u32 = Operation::Andi.fixed();
+const LUI: u32 = Operation::Lui.fixed();
+const ADD: u32 = Operation::Add.fixed();
+const SUB: u32 = Operation::Sub.fixed();
+const XOR: u32 = Operation::Xor.fixed();
+const OR: u32 = Operation::Or.fixed();
+const AND: u32 = Operation::And.fixed();
+const MUL: u32 = Operation::Mul.fixed();
+const ADDW: u32 = Operation::Addw.fixed();
+const SUBW: u32 = Operation::Subw.fixed();
+const ADD_UW: u32 = Operation::AddUw.fixed();
+const ZEXT_H: u32 = Operation::ZextH.fixed();
+const SEXT_B: u32 = Operation::SextB.fixed();
+const SEXT_H: u32 = Operation::SextH.fixed();
+const BEQ: u32 = Operation::Beq.fixed();
+const BNE: u32 = Operation::Bne.fixed();
+const JALR: u32 = Operation::Jalr.fixed();
+const JAL: u32 = Operation::Jal.fixed();
+const EBREAK: u32 = Operation::Ebreak.fixed();
 
 const ZERO: u32 = 0;
 const RA: u32 = 1;
@@ -128,12 +130,12 @@ fn quadrant_0(short: Short) -> Option<u32> {
             (offset != 0).then(|| i(ADDI, register, SP, offset as i32))?
         }
         1 => i(FLD, register, base, double),
-        2 => i(LB | WORD, register, base, word),
-        3 => i(LB | DOUBLE, register, base, double),
+        2 => i(LW, register, base, word),
+        3 => i(LD, register, base, double),
         4 => return small(short, base, register),
         5 => s(FSD, base, register, double),
-        6 => s(SB | WORD, base, register, word),
-        _ => s(SB | DOUBLE, base, register, double),
+        6 => s(SW, base, register, word),
+        _ => s(SD, base, register, double),
     })
 }
 
@@ -143,11 +145,11 @@ fn small(short: Short, base: u32, register: u32) -> Option<u32> {
     let half = short.part(5, 1, 1) as i32;
     let is_second = short.part(6, 1, 0) != 0;
     Some(match (short.part(10, 3, 0), is_second) {
-        (0, _) => i(LB | UNSIGNED, register, base, byte),
-        (1, false) => i(LB | HALF | UNSIGNED, register, base, half),
-        (1, true) => i(LB | HALF, register, base, half),
+        (0, _) => i(LBU, register, base, byte),
+        (1, false) => i(LHU, register, base, half),
+        (1, true) => i(LH, register, base, half),
         (2, _) => s(SB, base, register, byte),
-        (3, false) => s(SB | HALF, base, register, half),
+        (3, false) => s(SH, base, register, half),
         _ => return None,
     })
 }
@@ -221,8 +223,8 @@ fn quadrant_2(short: Short) -> Option<u32> {
         0 => i(SLLI, rd, rd, short.six() as i32),
         1 => i(FLD, rd, SP, double),
         // Reserved for x0.
-        2 => (rd != 0).then(|| i(LB | WORD, rd, SP, word))?,
-        3 => (rd != 0).then(|| i(LB | DOUBLE, rd, SP, double))?,
+        2 => (rd != 0).then(|| i(LW, rd, SP, word))?,
+        3 => (rd != 0).then(|| i(LD, rd, SP, double))?,
         4 => match (bit_5 != 0, rd, rs2) {
             (false, 0, 0) => return None,
             (false, _, 0) => i(JALR, ZERO, rd, 0),
@@ -232,7 +234,7 @@ fn quadrant_2(short: Short) -> Option<u32> {
             (true, ..) => r(ADD, rd, rd, rs2),
         },
         5 => s(FSD, SP, rs2, store_double),
-        6 => s(SB | WORD, SP, rs2, store_word),
-        _ => s(SB | DOUBLE, SP, rs2, store_double),
+        6 => s(SW, SP, rs2, store_word),
+        _ => s(SD, SP, rs2, store_double),
     })
 }

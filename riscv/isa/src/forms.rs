@@ -270,3 +270,16 @@ forms! {
     Csrrsi "csrrsi" funct3(0x73, 6) Csr;
     Csrrci "csrrci" funct3(0x73, 7) Csr;
 }
+
+impl Operation {
+    /// Format of the operands.
+    #[must_use]
+    pub const fn format(self) -> Format {
+        FORMS[self as usize].format
+    }
+
+    /// The fixed bits of the encoding.
+    pub(crate) const fn fixed(self) -> u32 {
+        FORMS[self as usize].value
+    }
+}

@@ -21,6 +21,19 @@ pub struct MemoryAccess {
     pub bytes: u64,
 }
 
+impl MemoryAccess {
+    /// A loaded value as the register holds it.
+    #[must_use]
+    pub fn extended(self, loaded: u64) -> u64 {
+        let unused = u64::BITS - 8 * self.bytes as u32;
+        let value = loaded << unused;
+        match self.direction {
+            Direction::Load { signed: true } => (value.cast_signed() >> unused).cast_unsigned(),
+            _ => value >> unused,
+        }
+    }
+}
+
 impl Operation {
     /// The access of a load or store of an integer register; `None` for other operations.
     #[must_use]

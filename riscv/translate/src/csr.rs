@@ -1,11 +1,11 @@
 //! The CSRs that the weak core keeps for a lent hart. It keeps those that the resume of a stock
 //! kernel uses; for each other one, and for a value that it does not know, the hart is given back.
 
+use poorwill_hart::emulation::status;
 use poorwill_hart::interrupt::{SEI, SSI, STI};
 
 use crate::hart::{Mode, VirtualHart};
 use crate::host::Host;
-use crate::state::status;
 use crate::trap::{Trap, UNKNOWN};
 
 /// Numbers (privileged specification, chapter 2).

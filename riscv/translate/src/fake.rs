@@ -57,8 +57,8 @@ impl FakeHost {
         self.free.get()
     }
 
-    /// Maps `address` in tables of so many levels, by a leaf in the table of `leaf_level` (0 for a
-    /// page). Returns the place of the leaf.
+    /// Maps `address` to `physical`, in tables with this number of levels. The leaf is in a table of
+    /// `leaf_level`, 0 for a page. Returns the leaf's place.
     pub fn map(
         &self,
         root: u64,

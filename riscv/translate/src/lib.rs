@@ -32,4 +32,4 @@ mod trap;
 pub use features::Features;
 pub use hart::{Counts, Mode, Stop, VirtualHart};
 pub use host::Host;
-pub use state::{Csrs, status};
+pub use state::Csrs;

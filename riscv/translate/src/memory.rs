@@ -1,10 +1,11 @@
 //! Accesses of a virtual hart to memory and devices.
 
+use poorwill_hart::page_entry::Intent;
 use poorwill_memory::PAGE_BYTES;
 
 use crate::hart::VirtualHart;
 use crate::host::Host;
-use crate::translation::{Intent, Place};
+use crate::translation::{Place, access_fault};
 use crate::trap::{Trap, UNKNOWN};
 
 impl VirtualHart {
@@ -75,7 +76,7 @@ impl VirtualHart {
             return Ok(host.load(place.physical, bytes));
         }
         let loaded = host.load_device(place.physical, bytes);
-        let loaded = loaded.ok_or_else(|| Intent::Load.access_fault(address))?;
+        let loaded = loaded.ok_or_else(|| access_fault(Intent::Load, address))?;
         self.counts.device_accesses += 1;
         Ok(loaded)
     }
@@ -95,7 +96,7 @@ impl VirtualHart {
             return Ok(());
         }
         let stored = host.store_device(place.physical, bytes, value);
-        stored.ok_or_else(|| Intent::Store.access_fault(address))?;
+        stored.ok_or_else(|| access_fault(Intent::Store, address))?;
         self.counts.device_accesses += 1;
         Ok(())
     }

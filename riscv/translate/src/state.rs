@@ -1,26 +1,7 @@
 //! The parts of a virtual hart's state.
 
 use poorwill_hart::NEVER;
-
-/// Bits of `sstatus` (privileged specification, 12.1.1).
-pub mod status {
-    /// S-mode's interrupts are on.
-    pub const SIE: u64 = 1 << 1;
-    /// They were on before the trap.
-    pub const SPIE: u64 = 1 << 5;
-    /// The trap came from S-mode.
-    pub const SPP: u64 = 1 << 8;
-    /// The field for the vector unit.
-    pub const VS: u64 = 3 << 9;
-    /// The field for the floating-point unit.
-    pub const FS: u64 = 3 << 13;
-    /// S-mode may access programs' pages.
-    pub const SUM: u64 = 1 << 18;
-    /// Executable pages may be read.
-    pub const MXR: u64 = 1 << 19;
-    /// FS or VS is Dirty.
-    pub const SD: u64 = 1 << 63;
-}
+use poorwill_hart::emulation::status;
 
 /// CSRs of a lent hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,20 +1,10 @@
 //! The virtual TLB of a hart, tagged by address space.
 
+use poorwill_hart::page_entry;
 use poorwill_memory::PAGE_BYTES;
 
 /// Number of entries, a power of two.
 const ENTRIES: usize = 256;
-
-/// Flags of a page-table entry (privileged specification, 12.4.1).
-pub(crate) mod flag {
-    pub(crate) const READ: u64 = 1 << 1;
-    pub(crate) const WRITE: u64 = 1 << 2;
-    pub(crate) const EXECUTE: u64 = 1 << 3;
-    pub(crate) const USER: u64 = 1 << 4;
-    pub(crate) const GLOBAL: u64 = 1 << 5;
-    pub(crate) const ACCESSED: u64 = 1 << 6;
-    pub(crate) const DIRTY: u64 = 1 << 7;
-}
 
 /// The translation of a page.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +47,7 @@ impl Tlb {
     /// The translation of a page in an address space.
     pub(crate) fn find(&self, page: u64, space: u64) -> Option<&Translation> {
         let found = &self.0[Self::place(page)];
-        let is_its = found.space == space || found.flags & flag::GLOBAL != 0;
+        let is_its = found.space == space || found.flags & page_entry::GLOBAL != 0;
         (found.page == page && is_its).then_some(found)
     }
 
@@ -74,7 +64,7 @@ impl Tlb {
     pub(crate) fn drop_of(&mut self, address: Option<u64>, space: Option<u64>) {
         for found in &mut self.0 {
             let is_there = |address: u64| (address ^ found.page) & !(found.bytes - 1) == 0;
-            let is_in = |space| found.space == space && found.flags & flag::GLOBAL == 0;
+            let is_in = |space| found.space == space && found.flags & page_entry::GLOBAL == 0;
             let is_filled = found.bytes != 0;
             if is_filled && address.is_none_or(is_there) && space.is_none_or(is_in) {
                 *found = EMPTY;

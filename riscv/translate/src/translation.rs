@@ -3,40 +3,36 @@
 use core::cell::Cell;
 
 use poorwill_hart::PageTables;
+use poorwill_hart::emulation::{cause, status};
+use poorwill_hart::page_entry::{self, Intent, Rights};
 use poorwill_memory::PAGE_BYTES;
 
 use crate::hart::{Mode, VirtualHart};
 use crate::host::Host;
-use crate::state::status;
-use crate::tlb::{Translation, flag};
-use crate::trap::{Exception, cause};
+use crate::tlb::Translation;
+use crate::trap::Exception;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Intent {
-    Fetch,
-    Load,
-    Store,
+fn page_fault(intent: Intent, address: u64) -> Exception {
+    let cause = match intent {
+        Intent::Fetch => cause::FETCH_PAGE,
+        Intent::Load => cause::LOAD_PAGE,
+        Intent::Store => cause::STORE_PAGE,
+    };
+    Exception {
+        cause,
+        value: address,
+    }
 }
 
-impl Intent {
-    fn page_fault(self) -> u64 {
-        match self {
-            Intent::Fetch => cause::FETCH_PAGE,
-            Intent::Load => cause::LOAD_PAGE,
-            Intent::Store => cause::STORE_PAGE,
-        }
-    }
-
-    pub(crate) fn access_fault(self, address: u64) -> Exception {
-        let cause = match self {
-            Intent::Fetch => cause::FETCH_ACCESS,
-            Intent::Load => cause::LOAD_ACCESS,
-            Intent::Store => cause::STORE_ACCESS,
-        };
-        Exception {
-            cause,
-            value: address,
-        }
+pub(crate) fn access_fault(intent: Intent, address: u64) -> Exception {
+    let cause = match intent {
+        Intent::Fetch => cause::FETCH_ACCESS,
+        Intent::Load => cause::LOAD_ACCESS,
+        Intent::Store => cause::STORE_ACCESS,
+    };
+    Exception {
+        cause,
+        value: address,
     }
 }
 
@@ -46,9 +42,6 @@ pub(crate) struct Place {
     pub(crate) physical: u64,
     pub(crate) is_memory: bool,
 }
-
-/// Memory types of a page (Svpbmt).
-const TYPE: u64 = 3 << 61;
 
 /// Bits of a physical address.
 const PHYSICAL_BITS: u32 = 56;
@@ -65,7 +58,7 @@ impl VirtualHart {
         let page = address - offset;
         let Some(tables) = PageTables::of_satp(self.csrs.satp) else {
             if address >> PHYSICAL_BITS != 0 {
-                return Err(intent.access_fault(address));
+                return Err(access_fault(intent, address));
             }
             return Ok(Place {
                 physical: address,
@@ -82,10 +75,7 @@ impl VirtualHart {
             }
         };
         if !self.allows(found.flags, intent) {
-            return Err(Exception {
-                cause: intent.page_fault(),
-                value: address,
-            });
+            return Err(page_fault(intent, address));
         }
         Ok(Place {
             physical: found.physical + offset,
@@ -96,24 +86,17 @@ impl VirtualHart {
     /// Returns whether a kept translation serves. A store to a clean page needs a walk. So does a
     /// refused access, as the OS may have opened the page without a fence.
     fn has_flags(&self, flags: u64, intent: Intent) -> bool {
-        let is_clean = intent == Intent::Store && flags & flag::DIRTY == 0;
+        let is_clean = intent == Intent::Store && flags & page_entry::DIRTY == 0;
         !is_clean && self.allows(flags, intent)
     }
 
     fn allows(&self, flags: u64, intent: Intent) -> bool {
-        let of_user = flags & flag::USER != 0;
-        let in_reach = match (self.mode, intent) {
-            (Mode::User, _) => of_user,
-            (Mode::Supervisor, Intent::Fetch) => !of_user,
-            (Mode::Supervisor, _) => !of_user || self.csrs.sstatus & status::SUM != 0,
+        let rights = Rights {
+            user: self.mode == Mode::User,
+            sum: self.csrs.sstatus & status::SUM != 0,
+            mxr: self.csrs.sstatus & status::MXR != 0,
         };
-        let needed = match intent {
-            Intent::Fetch => flag::EXECUTE,
-            Intent::Load if self.csrs.sstatus & status::MXR != 0 => flag::READ | flag::EXECUTE,
-            Intent::Load => flag::READ,
-            Intent::Store => flag::WRITE,
-        };
-        in_reach && flags & needed != 0
+        rights.allow(flags, intent)
     }
 
     /// Reads the tables, and sets A and D bits or raises a fault.
@@ -132,28 +115,24 @@ impl VirtualHart {
             is_outside.set(!is_memory);
             is_memory.then(|| host.load(at, 8))
         };
-        let page_fault = Exception {
-            cause: intent.page_fault(),
-            value: address,
-        };
         let Some(found) = tables.mapping(address, word) else {
             return Err(match is_outside.get() {
-                true => intent.access_fault(address),
-                false => page_fault,
+                true => access_fault(intent, address),
+                false => page_fault(intent, address),
             });
         };
         let mut entry = found.entry;
-        let has_type = entry & TYPE != 0 && !self.features.page_types;
+        let has_type = entry & page_entry::TYPE != 0 && !self.features.page_types;
         if has_type || !self.allows(entry, intent) {
-            return Err(page_fault);
+            return Err(page_fault(intent, address));
         }
         let needed = match intent {
-            Intent::Store => flag::ACCESSED | flag::DIRTY,
-            Intent::Fetch | Intent::Load => flag::ACCESSED,
+            Intent::Store => page_entry::ACCESSED | page_entry::DIRTY,
+            Intent::Fetch | Intent::Load => page_entry::ACCESSED,
         };
         if entry & needed != needed {
             if !self.features.sets_accessed {
-                return Err(page_fault);
+                return Err(page_fault(intent, address));
             }
             entry |= needed;
             host.store(found.at, 8, entry);

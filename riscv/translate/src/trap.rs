@@ -1,23 +1,10 @@
 //! Traps into S-mode, and the return from them (privileged specification, 12.1).
 
+use poorwill_hart::emulation::{cause, status};
 use poorwill_hart::interrupt::{SEI, SSI, STI};
 
 use crate::hart::{Mode, Stop, VirtualHart};
 use crate::host::Host;
-use crate::state::status;
-
-/// Exception codes (privileged specification, table 3.6).
-pub(crate) mod cause {
-    pub(crate) const FETCH_ACCESS: u64 = 1;
-    pub(crate) const BREAKPOINT: u64 = 3;
-    pub(crate) const LOAD_ACCESS: u64 = 5;
-    pub(crate) const STORE_ACCESS: u64 = 7;
-    pub(crate) const USER_CALL: u64 = 8;
-    pub(crate) const FETCH_PAGE: u64 = 12;
-    pub(crate) const LOAD_PAGE: u64 = 13;
-    pub(crate) const STORE_PAGE: u64 = 15;
-    pub(crate) const INTERRUPT: u64 = 1 << 63;
-}
 
 /// An exception that S-mode handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 mod common;
 
 use common::{CODE, Machine, i, of, r, s};
+use poorwill_hart::emulation::status;
 use poorwill_isa::encode;
 use poorwill_translate::fake::{DEVICE, RAM};
-use poorwill_translate::{Host, Mode, Stop, status};
+use poorwill_translate::{Host, Mode, Stop};
 
 const DATA: u64 = RAM + 0x8000;
 const HANDLER: u64 = RAM + 0x4000;

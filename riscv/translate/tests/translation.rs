@@ -3,8 +3,9 @@
 mod common;
 
 use common::{CODE, Machine, i, r, s};
+use poorwill_hart::emulation::status;
 use poorwill_translate::fake::{DEVICE, RAM};
-use poorwill_translate::{Host, Mode, Stop, status};
+use poorwill_translate::{Host, Mode, Stop};
 
 const PAGE: u64 = 0x1000;
 const DATA: u64 = RAM + 0x8000;

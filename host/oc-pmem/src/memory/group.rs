@@ -62,7 +62,7 @@ impl Group {
         program
     }
 
-    /// The waiting page, or the one that is being programmed at `at`, that has the line.
+    /// The page that holds the line at the time `at`: one that waits, or the one in programming.
     pub(super) fn held(&self, at: Time, page: u64, line: u128, is_parity: bool) -> Option<Written> {
         let has = |written: &&Written| {
             written.page == page && written.is_parity == is_parity && written.lines & line != 0

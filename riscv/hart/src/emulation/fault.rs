@@ -1,13 +1,25 @@
 /// Exception codes (privileged specification, table 3.6).
 pub mod cause {
+    /// A fetch faulted.
+    pub const FETCH_ACCESS: u64 = 1;
     /// An instruction is illegal.
     pub const ILLEGAL_INSTRUCTION: u64 = 2;
+    /// A breakpoint.
+    pub const BREAKPOINT: u64 = 3;
     /// A load faulted.
     pub const LOAD_ACCESS: u64 = 5;
     /// A store or an AMO faulted.
     pub const STORE_ACCESS: u64 = 7;
+    /// A program made a call.
+    pub const USER_CALL: u64 = 8;
     /// S-mode made an SBI call.
     pub const SUPERVISOR_CALL: u64 = 9;
+    /// The page tables do not allow a fetch.
+    pub const FETCH_PAGE: u64 = 12;
+    /// The same of a load.
+    pub const LOAD_PAGE: u64 = 13;
+    /// The same of a store or an AMO.
+    pub const STORE_PAGE: u64 = 15;
     /// S-mode trapped during a trap (Ssdbltrp).
     pub const DOUBLE_TRAP: u64 = 16;
     /// A guest may not execute an instruction (H extension).
@@ -16,15 +28,26 @@ pub mod cause {
     pub const INTERRUPT: u64 = 1 << 63;
 }
 
-/// Bits of `mstatus` after a trap (privileged specification, 3.1.6; H extension, 18.4.1; Zicfilp).
-pub(super) mod status {
-    pub(crate) const SIE: u64 = 1 << 1;
-    pub(crate) const SPIE: u64 = 1 << 5;
-    pub(crate) const SPP: u64 = 1 << 8;
+/// Bits of `mstatus` and `sstatus` (privileged specification, 3.1.6; H extension, 18.4.1; Zicfilp).
+pub mod status {
+    /// S-mode's interrupts are on.
+    pub const SIE: u64 = 1 << 1;
+    /// They were on before the trap.
+    pub const SPIE: u64 = 1 << 5;
+    /// The trap came from S-mode.
+    pub const SPP: u64 = 1 << 8;
+    /// The field for the vector unit.
+    pub const VS: u64 = 3 << 9;
+    /// The field for the floating-point unit.
+    pub const FS: u64 = 3 << 13;
+    /// FS or VS is Dirty.
+    pub const SD: u64 = 1 << 63;
     pub(crate) const MPP: u64 = 3 << 11;
     pub(crate) const MPP_SUPERVISOR: u64 = 1 << 11;
-    pub(crate) const SUM: u64 = 1 << 18;
-    pub(crate) const MXR: u64 = 1 << 19;
+    /// S-mode may access programs' pages.
+    pub const SUM: u64 = 1 << 18;
+    /// Executable pages may be read.
+    pub const MXR: u64 = 1 << 19;
     pub(crate) const SPELP: u64 = 1 << 23;
     pub(crate) const GVA: u64 = 1 << 38;
     pub(crate) const MPV: u64 = 1 << 39;

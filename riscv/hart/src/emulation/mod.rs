@@ -19,13 +19,14 @@ mod os_trap;
 mod redirect;
 mod translation;
 
-use poorwill_isa::{Direction, Instruction, is_long};
+use poorwill_isa::{Direction, Instruction, MemoryAccess, is_long};
 
 use crate::CsrAccess;
-use translation::{Intent, Translation};
+use crate::page_entry::Intent;
+use translation::Translation;
 
 pub use counter::{COUNTERS, Counter, CounterRead};
-pub use fault::{Fault, cause};
+pub use fault::{Fault, cause, status};
 pub use os_trap::OsTrap;
 pub use redirect::{Redirected, redirect};
 pub use translation::PhysicalMemory;
@@ -119,16 +120,12 @@ impl Access {
     /// length, for the program counter.
     #[must_use]
     pub fn complete(&self, x: &mut [usize; 32], loaded: u64) -> usize {
-        if let Direction::Load { signed } = self.direction
-            && self.register != 0
-        {
-            let unused = u64::BITS - 8 * self.bytes as u32;
-            let value = loaded << unused;
-            x[usize::from(self.register)] = if signed {
-                (value.cast_signed() >> unused) as usize
-            } else {
-                (value >> unused) as usize
-            };
+        let access = MemoryAccess {
+            direction: self.direction,
+            bytes: self.bytes,
+        };
+        if self.direction != Direction::Store && self.register != 0 {
+            x[usize::from(self.register)] = access.extended(loaded) as usize;
         }
         self.length.into()
     }

@@ -4,6 +4,7 @@
 use poorwill_memory::PAGE_BYTES;
 
 use super::fault::{Fault, status};
+use crate::page_entry::{Intent, Rights};
 use crate::page_tables::{Mapping, PageTables};
 use crate::{Csr, CsrAccess};
 
@@ -14,32 +15,12 @@ pub trait PhysicalMemory {
     fn read(&self, address: u64, bytes: u64) -> Option<u64>;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Intent {
-    Fetch,
-    Load,
-    Store,
-}
-
-/// Flags of an entry (12.4.1).
-mod flag {
-    pub(super) const READ: u64 = 1 << 1;
-    pub(super) const WRITE: u64 = 1 << 2;
-    pub(super) const EXECUTE: u64 = 1 << 3;
-    pub(super) const USER: u64 = 1 << 4;
-}
-
 /// Page tables, and the caller's rights to their pages.
 #[derive(Clone, Copy, Debug)]
 struct Stage {
     /// `None`: addresses are not translated.
     tables: Option<PageTables>,
-    /// The caller is in U-mode or VU-mode.
-    user: bool,
-    /// S-mode may load from and store to user pages.
-    sum: bool,
-    /// Executable pages are readable.
-    mxr: bool,
+    rights: Rights,
     /// For a guest's physical addresses: the root table has four times the entries, and addresses
     /// have no sign extension.
     widened: bool,
@@ -70,9 +51,11 @@ impl<'m, M: PhysicalMemory> Translation<'m, M> {
             }
             let first = Stage {
                 tables: tables(fault.satp)?,
-                user,
-                sum: fault.status & status::SUM != 0,
-                mxr,
+                rights: Rights {
+                    user,
+                    sum: fault.status & status::SUM != 0,
+                    mxr,
+                },
                 widened: false,
             };
             return Some(Translation {
@@ -87,17 +70,21 @@ impl<'m, M: PhysicalMemory> Translation<'m, M> {
         }
         let first = Stage {
             tables: tables(hart.read_csr(Csr::Vsatp)?)?,
-            user,
-            sum: guest & status::SUM != 0,
-            mxr: mxr || guest & status::MXR != 0,
+            rights: Rights {
+                user,
+                sum: guest & status::SUM != 0,
+                mxr: mxr || guest & status::MXR != 0,
+            },
             widened: false,
         };
         // In the second stage all accesses of a guest count as a user's.
         let second = Stage {
             tables: tables(hart.read_csr(Csr::Hgatp)?)?,
-            user: true,
-            sum: false,
-            mxr,
+            rights: Rights {
+                user: true,
+                sum: false,
+                mxr,
+            },
             widened: true,
         };
         Some(Translation {
@@ -152,23 +139,8 @@ impl Stage {
             tables.mapping(address, word)?
         };
         debug_assert!(bytes >= PAGE_BYTES);
-        self.allows(entry, intent)
+        self.rights
+            .allow(entry, intent)
             .then_some(start | (address & (bytes - 1)))
-    }
-
-    fn allows(&self, entry: u64, intent: Intent) -> bool {
-        let of_user = entry & flag::USER != 0;
-        let in_reach = match intent {
-            _ if self.user => of_user,
-            Intent::Fetch => !of_user,
-            Intent::Load | Intent::Store => !of_user || self.sum,
-        };
-        let needed = match intent {
-            Intent::Fetch => flag::EXECUTE,
-            Intent::Load if self.mxr => flag::READ | flag::EXECUTE,
-            Intent::Load => flag::READ,
-            Intent::Store => flag::WRITE,
-        };
-        in_reach && entry & needed != 0
     }
 }

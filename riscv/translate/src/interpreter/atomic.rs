@@ -1,11 +1,11 @@
 //! A and Zacas (unprivileged specification, chapters 14 and 15).
 
+use poorwill_hart::page_entry::Intent;
 use poorwill_isa::{Instruction, Operation};
 
 use crate::hart::VirtualHart;
 use crate::host::Host;
 use crate::state::Reservation;
-use crate::translation::Intent;
 use crate::trap::{Trap, UNKNOWN};
 
 /// Bytes of the access of an atomic operation; `None` for others.

@@ -1,21 +1,19 @@
 //! One instruction.
 
-use poorwill_isa::{Direction, FORMS, Format, Instruction, Operation, is_long};
+use poorwill_hart::emulation::cause;
+use poorwill_hart::page_entry::Intent;
+use poorwill_isa::{Direction, Format, Instruction, Operation, is_long};
 use poorwill_memory::PAGE_BYTES;
 
 use super::{Flow, atomic, integer};
 use crate::csr::CsrOperation;
 use crate::hart::{Mode, Stop, VirtualHart};
 use crate::host::Host;
-use crate::translation::{Intent, Place};
-use crate::trap::{Exception, Trap, UNKNOWN, cause};
+use crate::translation::Place;
+use crate::trap::{Exception, Trap, UNKNOWN};
 
 /// Upper half of a register that holds a single-precision number.
 const BOX: u64 = 0xffff_ffff << 32;
-
-fn format_of(operation: Operation) -> Format {
-    FORMS[operation as usize].format
-}
 
 impl VirtualHart {
     /// Executes the next instruction.
@@ -48,7 +46,7 @@ impl VirtualHart {
         let next = self.pc.wrapping_add(instruction.length.into());
         let immediate = i64::from(instruction.immediate).cast_unsigned();
         let a = self.get(instruction.rs1);
-        let b = match format_of(operation) {
+        let b = match operation.format() {
             Format::R | Format::S | Format::B => self.get(instruction.rs2),
             _ => immediate,
         };
@@ -58,14 +56,9 @@ impl VirtualHart {
             let address = a.wrapping_add(immediate);
             match access.direction {
                 Direction::Store => self.store(address, access.bytes, b, host)?,
-                Direction::Load { signed } => {
+                Direction::Load { .. } => {
                     let loaded = self.load(address, access.bytes, host)?;
-                    let unused = 64 - 8 * access.bytes as u32;
-                    let value = match signed {
-                        true => ((loaded << unused).cast_signed() >> unused).cast_unsigned(),
-                        false => loaded,
-                    };
-                    self.set(instruction.rd, value);
+                    self.set(instruction.rd, access.extended(loaded));
                 }
             }
         } else if let Some(is_taken) = branch(operation, a, b) {
@@ -239,8 +232,9 @@ impl VirtualHart {
             return Err(UNKNOWN);
         }
         let first = place.physical & !(bytes - 1);
-        for word in (0..bytes).step_by(8) {
-            host.store(first + word, 8, 0);
+        let word = bytes.min(8);
+        for offset in (0..bytes).step_by(word as usize) {
+            host.store(first + offset, word, 0);
         }
         Ok(())
     }
