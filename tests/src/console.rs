@@ -116,6 +116,31 @@ fn check_reasons(reasons: &[&str], wanted: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The rest of the test kernel's numbered lines (`case=dbcn lines=N`).
+const OF_NUMBERED: &str = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// Checks that the test kernel's numbered lines are there, each whole, once and in order, with nothing
+/// between them.
+pub(crate) fn check_numbered(lines: &[&str], count: usize) -> anyhow::Result<()> {
+    let wanted = |number: usize| format!("{number:09} {OF_NUMBERED}");
+    let first = lines.iter().position(|line| *line == wanted(1));
+    let first = first.context("the first numbered line is missing")?;
+    for number in 1..=count {
+        let found = lines.get(first + number - 1).copied().unwrap_or_default();
+        let wanted = wanted(number);
+        ensure!(
+            found == wanted,
+            "line {number} is {found:?}, not {wanted:?}"
+        );
+    }
+    let next = lines.get(first + count).copied().unwrap_or_default();
+    ensure!(
+        !next.contains(OF_NUMBERED),
+        "a numbered line too many: {next:?}"
+    );
+    Ok(())
+}
+
 /// Checks that there are lines for all of `wanted`, in this order.
 pub(crate) fn check_order(lines: &[&str], wanted: &[String]) -> anyhow::Result<()> {
     let mut rest = lines.iter();
@@ -316,6 +341,23 @@ mod tests {
         check_order(&["ab"], &wanted).unwrap_err();
         check_absent(&["c"], &wanted).unwrap();
         check_absent(&["ab"], &wanted).unwrap_err();
+    }
+
+    #[test]
+    fn a_numbered_line_comes_once_whole_and_in_order() {
+        let own = [1, 2, 3].map(|number| format!("{number:09} {OF_NUMBERED}"));
+        let [one, two, three] = [0, 1, 2].map(|at: usize| &*own[at]);
+        check_numbered(&["x", one, two, three, "y"], 3).unwrap();
+        for bad in [
+            &[one, two][..],
+            &[one, two, two, three],
+            &[one, three, two],
+            &[one, &two[..60], three],
+            &[one, two, three, three],
+            &["x"],
+        ] {
+            check_numbered(bad, 3).unwrap_err();
+        }
     }
 
     #[test]

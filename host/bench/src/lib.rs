@@ -7,6 +7,7 @@
 pub mod appliance;
 pub mod compare;
 mod counted;
+mod counters;
 pub mod domains;
 pub mod energy;
 pub mod host;
@@ -24,6 +25,7 @@ mod start;
 pub mod table;
 pub mod targets;
 
+pub use counters::CounterRead;
 pub use not_measured::NotMeasured;
 pub use options::BenchOptions;
 pub use seal::{Cycle, Pair, Sealing};
@@ -41,6 +43,8 @@ use crate::results::Results;
 pub enum Part {
     /// Instructions from power-on to the next stage, compared with OpenSBI's.
     Start,
+    /// Instructions of emulated reads of counters, compared with OpenSBI's.
+    Counters,
     /// The cost of sealing, compared with plain images and with the cipher alone.
     Seal,
     /// Instructions of a start, a sleep and a wake, as in the performance check.
@@ -70,6 +74,10 @@ pub fn measure(
         Part::Start => {
             tell("counting instructions from power-on to the next stage");
             results.start = start::measure(options)?;
+        }
+        Part::Counters => {
+            tell("counting instructions of emulated reads of counters");
+            results.counters = counters::measure(options)?;
         }
         Part::Seal => {
             tell("measuring the cost of sealing");

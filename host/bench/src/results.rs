@@ -14,7 +14,7 @@ use crate::domains::Domains;
 use crate::host::Environment;
 use crate::instructions::Count;
 use crate::targets::{Target, targets};
-use crate::{NotMeasured, Sealing, Start};
+use crate::{CounterRead, NotMeasured, Sealing, Start};
 
 /// Identifies the file's format.
 pub const SCHEMA: &str = "poorwill-bench";
@@ -33,6 +33,9 @@ pub struct Results {
     /// Power-on to the next stage, compared with OpenSBI.
     #[serde(default)]
     pub start: Vec<Start>,
+    /// Emulated reads of counters, compared with OpenSBI's.
+    #[serde(default)]
+    pub counters: Vec<CounterRead>,
     /// The cost of sealing.
     #[serde(default)]
     pub seal: Vec<Sealing>,
@@ -86,6 +89,7 @@ impl Results {
             schema_version: SCHEMA_VERSION,
             environment,
             start: Vec::new(),
+            counters: Vec::new(),
             seal: Vec::new(),
             instructions: Vec::new(),
             compare: None,
@@ -104,6 +108,7 @@ impl Results {
             }
         }
         or(&mut self.start, others.start);
+        or(&mut self.counters, others.counters);
         or(&mut self.seal, others.seal);
         or(&mut self.instructions, others.instructions);
         self.compare = self.compare.take().or(others.compare);

@@ -19,9 +19,11 @@ use crate::counted::attach_area;
 /// OpenSBI of Debian's package `opensbi`.
 pub const OPENSBI: &str = "/usr/lib/riscv64-linux-gnu/opensbi/generic/fw_dynamic.bin";
 
-/// Prints `instret` as 16 hexadecimal digits on the SBI console, then shuts down.
-const PROBE: [u32; 20] = [
-    0xc020_2473, // rdinstret s0
+/// The program that the machines start: reads `instret` into s0.
+const READ: [u32; 1] = [0xc020_2473]; // rdinstret s0
+
+/// Prints s0 as 16 hexadecimal digits on the SBI console, then shuts down.
+const PRINT: [u32; 19] = [
     0x03c0_0493, // li   s1, 60
     0x0094_5533, // srl  a0, s0, s1        <- the next digit
     0x00f5_7513, // andi a0, a0, 15
@@ -87,7 +89,7 @@ pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
     area.create(&disk, true, &indicatif::ProgressBar::hidden())?;
     let mut machine = Machine::new(&options.firmware);
     machine.disks = vec![Disk::nvme(disk)];
-    let stage = Stage::make(options, machine)?;
+    let stage = Stage::with(options, machine, &READ)?;
     let least = |firmware: &Path, interrupts, harts| {
         let mut least = u64::MAX;
         for _ in 0..RUNS {
@@ -106,7 +108,7 @@ pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
     measured.into_iter().collect()
 }
 
-/// A machine with an empty sleep area, whose next stage prints its instruction count.
+/// A machine whose next stage prints its instruction count, or another number.
 #[derive(Debug)]
 pub(super) struct Stage {
     machine: Machine,
@@ -118,12 +120,18 @@ impl Stage {
     pub(super) fn exact(options: &BenchOptions) -> anyhow::Result<Self> {
         let mut machine = Machine::new(&options.firmware);
         attach_area(&mut machine, &options.folder.join("empty-area.memory"))?;
-        Self::make(options, machine)
+        Self::with(options, machine, &READ)
     }
 
-    fn make(options: &BenchOptions, mut machine: Machine) -> anyhow::Result<Self> {
-        let probe = options.folder.join("probe.bin");
-        let bytes: Vec<u8> = PROBE.iter().flat_map(|word| word.to_le_bytes()).collect();
+    /// Prints what `reads` leaves in s0, in place of the count.
+    pub(super) fn with(
+        options: &BenchOptions,
+        mut machine: Machine,
+        reads: &[u32],
+    ) -> anyhow::Result<Self> {
+        let probe = options.folder.join(format!("probe-{}.bin", reads.len()));
+        let words = reads.iter().chain(&PRINT);
+        let bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
         fs::write(&probe, bytes).with_context(|| format!("writing {}", probe.display()))?;
         machine.memory = Bytes::gib(1);
         machine.kernel = Some(probe);

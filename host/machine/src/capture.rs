@@ -3,8 +3,12 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
+use std::process::ChildStdout;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::pipe::fcntl_setpipe_size;
 
 use crate::console::{Event, Line, Splitter};
 
@@ -40,6 +44,43 @@ pub(super) fn open_log(file: &Path) -> io::Result<BufWriter<File>> {
         .append(true)
         .open(file)
         .map(BufWriter::new)
+}
+
+/// QEMU's end of the console.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    from: ChildStdout,
+    /// The time after each piece, if it is to be slow.
+    pause: Option<Duration>,
+}
+
+impl Receiver {
+    /// A slow receiver's pipe is as small as possible, so that QEMU has to wait for it.
+    pub(super) fn of(from: ChildStdout, pause: Option<Duration>) -> io::Result<Self> {
+        if pause.is_some() {
+            fcntl_setpipe_size(&from, PAGE)?;
+        }
+        Ok(Receiver { from, pause })
+    }
+}
+
+/// The smallest size of a pipe.
+const PAGE: usize = 4096;
+
+/// Bytes that a slow receiver takes at once.
+const PIECE: usize = 64;
+
+impl Read for Receiver {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.pause {
+            None => self.from.read(buffer),
+            Some(pause) => {
+                thread::sleep(pause);
+                let piece = buffer.len().min(PIECE);
+                self.from.read(&mut buffer[..piece])
+            }
+        }
+    }
 }
 
 pub(super) fn read_console(

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::capture::{Seen, Shared, Watcher, open_log, read_console, read_errors};
+use crate::capture::{Receiver, Seen, Shared, Watcher, open_log, read_console, read_errors};
 use crate::console::Line;
 use crate::cpu_time::{self, CpuTime};
 use crate::interrupt;
@@ -32,6 +32,9 @@ pub struct PowerOn {
     pub log: Option<PathBuf>,
     /// Called at once with each line and each state of a progress bar.
     pub watch: Option<Watcher>,
+    /// The console is read in small pieces, with this time after each one. QEMU's pipe is as small as
+    /// possible then.
+    pub slow_console: Option<Duration>,
     /// The sum to which QEMU's CPU time is added when it ends.
     pub cpu_time: CpuTime,
 }
@@ -109,7 +112,15 @@ impl Machine {
             power_on = switch_on(&mut child, socket, &options.cpu_time)?;
         }
         let shared = Arc::<Shared>::default();
-        let console = child.stdout.take().map(|from| {
+        let pause = options.slow_console;
+        let console = child.stdout.take().map(|from| Receiver::of(from, pause));
+        let console = console.transpose().map_err(|reason| {
+            // The kill fails if QEMU has ended since.
+            let _ = child.kill();
+            let _ = reap(&mut child, &options.cpu_time);
+            spawn_error(&command, reason)
+        })?;
+        let console = console.map(|from| {
             let shared = Arc::clone(&shared);
             thread::spawn(move || read_console(from, power_on, &shared, log, options.watch))
         });

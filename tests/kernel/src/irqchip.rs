@@ -4,7 +4,7 @@
 use crate::{
     arch::{self, guard},
     check,
-    machine::{GenerationId, Machine},
+    machine::{GenerationId, Machine, UartChip},
     mmio, read_csr, write_csr,
 };
 use arrayvec::ArrayVec;
@@ -199,7 +199,7 @@ impl Chip {
     }
 
     /// Checks that the console's interrupt reaches this hart, by letting the
-    /// 16550 say that it has room to send.
+    /// UART say that it has room to send.
     pub(crate) fn check_delivery(&self, machine: &Machine) {
         let old = raise_console(machine);
         let cause = guard::wait_for_interrupt(EXTERNAL, machine.timebase);
@@ -207,7 +207,7 @@ impl Chip {
             cause == Some(arch::interrupt_cause(EXTERNAL)),
             "the console's interrupt arrives: {cause:x?}"
         );
-        mmio::write8(machine.uart + INTERRUPT_ENABLE, old);
+        calm_console(machine, old);
         self.acknowledge(machine);
     }
 
@@ -267,7 +267,7 @@ pub(crate) fn take_console_interrupt(machine: &Machine, hart: usize) {
         source == cell(machine.uart_interrupt),
         "the console's source is claimed: {source}"
     );
-    mmio::write8(machine.uart + INTERRUPT_ENABLE, old);
+    calm_console(machine, old);
     mmio::write32(claim, source);
     mmio::write32(enables, 0);
     let pending = read_csr!("sip");
@@ -280,15 +280,70 @@ pub(crate) fn take_console_interrupt(machine: &Machine, hart: usize) {
 
 /// The 16550's register of that name.
 const INTERRUPT_ENABLE: usize = 1;
+/// SiFive's: transmit control, with the watermark below which there is room; and the enables.
+const TRANSMIT_CONTROL: usize = 8;
+const ENABLES: usize = 0x10;
 
-/// Has the console's interrupt be raised: it has room to send. Returns what was enabled
-/// there before.
-pub(crate) fn raise_console(machine: &Machine) -> u8 {
-    const ROOM_TO_SEND: u8 = 2;
-    let old = mmio::read8(machine.uart + INTERRUPT_ENABLE);
-    mmio::write8(machine.uart + INTERRUPT_ENABLE, 0);
-    mmio::write8(machine.uart + INTERRUPT_ENABLE, ROOM_TO_SEND);
-    old
+/// Has the console's interrupt be raised: it has room to send. Returns what was set there before,
+/// for [`calm_console`].
+pub(crate) fn raise_console(machine: &Machine) -> [u32; 2] {
+    match machine.uart_chip {
+        UartChip::Ns16550 => {
+            const ROOM_TO_SEND: u8 = 2;
+            let enables = machine.uart + INTERRUPT_ENABLE;
+            let old = mmio::read8(enables);
+            mmio::write8(enables, 0);
+            mmio::write8(enables, ROOM_TO_SEND);
+            [old.into(), 0]
+        }
+        UartChip::SiFive => {
+            const SENDS: u32 = 1;
+            const WATERMARK: u32 = 1 << 16;
+            const ROOM_TO_SEND: u32 = 1;
+            let registers = [ENABLES, TRANSMIT_CONTROL].map(|register| machine.uart + register);
+            let old = registers.map(mmio::read32);
+            mmio::write32(registers[1], SENDS | WATERMARK);
+            mmio::write32(registers[0], ROOM_TO_SEND);
+            old
+        }
+    }
+}
+
+/// Ends what [`raise_console`] began.
+pub(crate) fn calm_console(machine: &Machine, [enables, control]: [u32; 2]) {
+    match machine.uart_chip {
+        UartChip::Ns16550 => {
+            let enables = enables.try_into().expect("what a register of 8 bits held");
+            mmio::write8(machine.uart + INTERRUPT_ENABLE, enables);
+        }
+        UartChip::SiFive => {
+            mmio::write32(machine.uart + ENABLES, enables);
+            mmio::write32(machine.uart + TRANSMIT_CONTROL, control);
+        }
+    }
+}
+
+/// Checks that the console's receiver holds this byte, and no further one.
+pub(crate) fn check_received(machine: &Machine, byte: u8) {
+    const RECEIVED: usize = 0;
+    const LINE_STATUS: usize = 5;
+    let receive = || match machine.uart_chip {
+        UartChip::Ns16550 => {
+            let has_byte = mmio::read8(machine.uart + LINE_STATUS) & 1 != 0;
+            has_byte.then(|| mmio::read8(machine.uart + RECEIVED))
+        }
+        UartChip::SiFive => {
+            const RECEIVE: usize = 4;
+            const EMPTY: u32 = 1 << 31;
+            let word = mmio::read32(machine.uart + RECEIVE);
+            (word & EMPTY == 0).then_some((word & 0xff) as u8)
+        }
+    };
+    let found = [receive(), receive()];
+    check!(
+        found == [Some(byte), None],
+        "the receiver holds {byte:#x}: {found:x?}"
+    );
 }
 
 /// A number for a register of 32 bits.

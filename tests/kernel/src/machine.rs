@@ -48,14 +48,16 @@ pub(crate) struct Machine {
     pub(crate) seed: ArrayVec<u8, 32>,
     /// Ticks of `time` per second.
     pub(crate) timebase: u64,
-    /// The registers of the first 16550, the console.
+    /// The registers of the console: the first 16550, or else SiFive's first UART.
     pub(crate) uart: usize,
-    /// Those of others.
+    /// The console's chip.
+    pub(crate) uart_chip: UartChip,
+    /// The registers of further 16550s.
     pub(crate) other_uarts: ArrayVec<usize, 4>,
-    /// The registers of SiFive's UARTs.
+    /// The registers of SiFive's UARTs, without the console.
     pub(crate) sifive_uarts: ArrayVec<usize, 4>,
-    /// The test device (`sifive,test0`).
-    pub(crate) test_device: usize,
+    /// The test device (`sifive,test0`), on machines that have one.
+    pub(crate) test_device: Option<usize>,
     /// The real-time clock (`google,goldfish-rtc`).
     pub(crate) clock: Option<usize>,
     /// QEMU's configuration device (`qemu,fw-cfg-mmio`).
@@ -66,7 +68,7 @@ pub(crate) struct Machine {
     pub(crate) iommu: Option<usize>,
     /// PCI's configuration space.
     pub(crate) ecam: Option<usize>,
-    /// The 16550's interrupt source number.
+    /// The console's interrupt source number.
     pub(crate) uart_interrupt: usize,
     /// The PLIC.
     pub(crate) plic: Option<usize>,
@@ -84,6 +86,16 @@ pub(crate) struct Machine {
     pub(crate) flash: ArrayVec<Range<usize>, 4>,
     /// Registers that are machine mode's: with a name, and an address in them.
     pub(crate) machine_devices: ArrayVec<(&'static str, usize), 16>,
+}
+
+/// The console's chip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum UartChip {
+    /// A 16550.
+    #[default]
+    Ns16550,
+    /// `sifive,uart0`.
+    SiFive,
 }
 
 /// `microsoft,vmgenid`: 16 bytes that are new after every power-on.
@@ -118,16 +130,18 @@ impl Machine {
             .children()
             .chain(soc.into_iter().flatten())
             .for_each(|node| machine.take_device(&node));
-        assert!(
-            machine.test_device != 0,
-            "no sifive,test0 in the device tree"
-        );
         machine
     }
 
     /// An address in the firmware's memory: where every machine starts it.
     pub(crate) fn firmware_address(&self) -> usize {
         self.ram.start
+    }
+
+    /// A device's register that S-mode may read without an effect: the test device's, or SiFive's
+    /// UART's first.
+    pub(crate) fn harmless_register(&self) -> usize {
+        self.test_device.unwrap_or(self.uart)
     }
 
     fn take_memory(&mut self, tree: Fdt) {
@@ -228,7 +242,7 @@ impl Machine {
             let _ = self.machine_devices.try_push((name, range.start));
         };
         if is(node, "sifive,test0") {
-            self.test_device = range.start;
+            self.test_device = Some(range.start);
         } else if is(node, "ns16550a") || is(node, "sifive,uart0") {
             self.take_uart(node, range.start);
         } else if is(node, "google,goldfish-rtc") {
@@ -281,12 +295,20 @@ impl Machine {
     }
 
     fn take_uart(&mut self, node: &FdtNode, base: usize) {
-        if is(node, "sifive,uart0") {
+        let is_sifive = is(node, "sifive,uart0");
+        let has_16550 = self.uart != 0 && self.uart_chip == UartChip::Ns16550;
+        if is_sifive && self.uart != 0 {
             self.sifive_uarts.push(base);
-        } else if self.uart != 0 {
+        } else if !is_sifive && has_16550 {
             self.other_uarts.push(base);
         } else {
+            // A 16550 takes the place of SiFive's.
+            (self.sifive_uarts).extend((self.uart != 0).then_some(self.uart));
             self.uart = base;
+            self.uart_chip = match is_sifive {
+                true => UartChip::SiFive,
+                false => UartChip::Ns16550,
+            };
             self.uart_interrupt = first_interrupt(node).unwrap_or(0);
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! A case's verdict is QEMU's exit status: 42 for success and 1 for failure, both written to the
 //! test device. A machine that its firmware powers off exits with 0, so the three are distinct.
+//!
+//! On a board without a test device the verdict is a line, [`PASSED`] or [`BAD`], and a reset, which
+//! ends QEMU.
 
 use crate::{arch, machine::Machine, mmio};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -18,10 +21,16 @@ const FINISHER_FAIL: u32 = 0x3333;
 /// Five seconds at the 10 MHz that QEMU's machines tick with.
 const PATIENCE_TICKS: u64 = 50_000_000;
 
+/// The verdict's line where there is no test device.
+const PASSED: &str = "passed";
+const BAD: &str = "failed";
+
 static HELD: AtomicU32 = AtomicU32::new(0);
 static FAILED: AtomicU32 = AtomicU32::new(0);
-/// The test device's address, once it is known.
-static TEST_DEVICE: AtomicUsize = AtomicUsize::new(0);
+/// The test device's address, [`NO_DEVICE`] on a board without one, [`UNKNOWN`] before that is known.
+static TEST_DEVICE: AtomicUsize = AtomicUsize::new(UNKNOWN);
+const UNKNOWN: usize = 0;
+const NO_DEVICE: usize = 1;
 
 /// A machine whose checks held is switched off by a call, for what the firmware does then.
 static ENDS_OFF: AtomicBool = AtomicBool::new(false);
@@ -29,11 +38,11 @@ static ENDS_OFF: AtomicBool = AtomicBool::new(false);
 /// The same, by the legacy call.
 static ENDS_BY_LEGACY: AtomicBool = AtomicBool::new(false);
 
-/// Learns where the test device is. Before this, no verdict can be given.
+/// Learns whether and where there is a test device. Before this, no verdict can be given.
 pub(crate) fn set_up(machine: &Machine) {
     ENDS_OFF.store(machine.option("end") == Some("off"), Ordering::Relaxed);
     ENDS_BY_LEGACY.store(machine.option("end") == Some("legacy"), Ordering::Relaxed);
-    TEST_DEVICE.store(machine.test_device, Ordering::Relaxed);
+    TEST_DEVICE.store(machine.test_device.unwrap_or(NO_DEVICE), Ordering::Relaxed);
 }
 
 /// Counts a check, and prints it if it failed.
@@ -98,16 +107,24 @@ pub(crate) fn finish(case: &str) -> ! {
 
 /// Ends the machine with QEMU's exit status `status`.
 pub(crate) fn exit(status: u32) -> ! {
-    let device = TEST_DEVICE.load(Ordering::Relaxed);
-    if device != 0 {
-        mmio::write32(device, FINISHER_FAIL | status << 16);
-        // QEMU stops the harts a moment later.
-        let end = arch::time().saturating_add(PATIENCE_TICKS);
-        while arch::time() < end {
-            core::hint::spin_loop();
+    match TEST_DEVICE.load(Ordering::Relaxed) {
+        UNKNOWN => crate::say!("the machine is not known yet: powering off"),
+        NO_DEVICE => {
+            let passed = status == SUCCESS;
+            crate::say!("{}", if passed { PASSED } else { BAD });
+            let _ = sbi_rt::system_reset(sbi_rt::ColdReboot, sbi_rt::NoReason);
+            crate::say!("FAIL: the machine cannot be reset");
+        }
+        device => {
+            mmio::write32(device, FINISHER_FAIL | status << 16);
+            // QEMU stops the harts a moment later.
+            let end = arch::time().saturating_add(PATIENCE_TICKS);
+            while arch::time() < end {
+                core::hint::spin_loop();
+            }
+            crate::say!("the test device at {device:#x} did not end the machine: powering off");
         }
     }
-    crate::say!("the test device at {device:#x} did not end the machine: powering off");
     let _ = sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure);
     poorwill_bare::hart::halt()
 }

@@ -127,6 +127,9 @@ pub struct PowerOn {
     /// Values of four bytes that are written to addresses before the machine is switched on.
     #[serde(default)]
     pub writes: Vec<[u64; 2]>,
+    /// The console is received slowly, at 128 bytes a millisecond at the most, and must show this number
+    /// of the test kernel's numbered lines, each whole, once and in order.
+    pub slow_lines: Option<usize>,
     /// For `runs`: the time after the last line, in ms.
     #[serde(default)]
     pub runs_on_ms: u64,

@@ -177,6 +177,7 @@ impl Run<'_> {
             log: Some(log.clone()),
             watch: Some(watch),
             cpu_time: soak.cpu_time.clone(),
+            ..Switch::default()
         };
         let mut running = soak.machine.power_on(soak.qemu, options)?;
         let judged = self

@@ -17,9 +17,10 @@ use crate::power;
 /// QEMU's exit status when a guest reports success.
 const SUCCESS: i32 = 42;
 
-/// The tiny guest's verdicts on a board without a test device. It resets the machine after them.
-const PASSED: &str = "poorwill-tiny: passed";
-const FAILED: &str = "poorwill-tiny: failed";
+/// The verdicts of the tiny guest and the test kernel on a board without a test device. They reset the
+/// machine after them.
+const PASSED: [&str; 2] = ["poorwill-tiny: passed", "test kernel: passed"];
+const FAILED: [&str; 2] = ["poorwill-tiny: failed", "test kernel: failed"];
 
 /// Whether a power-on with this end has its verdict by a line and a reset, which must end QEMU.
 pub(super) fn resets_with_verdict(on: &PowerOn, board: Board) -> bool {
@@ -118,10 +119,12 @@ fn check_end(wanted: End, exit: &Exit, lines: &[&str], board: Board) -> anyhow::
     let slept = has(SLEPT) || has(KEPT);
     let ended = match (exit.status.code(), slept) {
         // Without a power-off only a reset ends QEMU so.
-        (Some(0), _) if !board.has(Part::TestDevice) => match has(PASSED) && !has(FAILED) {
-            true => Some(End::Success),
-            false => Some(End::Off),
-        },
+        (Some(0), _) if !board.has(Part::TestDevice) => {
+            match PASSED.into_iter().any(has) && !FAILED.into_iter().any(has) {
+                true => Some(End::Success),
+                false => Some(End::Off),
+            }
+        }
         (Some(0), true) => Some(End::Sleep),
         (Some(0), false) => Some(End::Off),
         (Some(SUCCESS), _) => Some(End::Success),
@@ -178,25 +181,28 @@ mod tests {
 
     #[test]
     fn a_line_and_a_reset_are_a_success() {
-        assert_eq!(ended(PASSED, RESET), Ok(End::Success));
+        for passed in PASSED {
+            assert_eq!(ended(passed, RESET), Ok(End::Success));
+        }
     }
 
     #[test]
     fn a_line_without_a_reset_is_a_failure() {
-        let reason = ended(PASSED, RUNS_ON).unwrap_err();
+        let reason = ended(PASSED[0], RUNS_ON).unwrap_err();
         assert!(reason.contains("timed out"), "{reason}");
-        let reason = ended(PASSED, "exit 1").unwrap_err();
+        let reason = ended(PASSED[1], "exit 1").unwrap_err();
         assert!(reason.contains("exit status: 1"), "{reason}");
     }
 
     #[test]
     fn a_reset_without_a_line_is_a_failure() {
-        for line in ["poorwill-tiny: ok", FAILED] {
+        for line in ["poorwill-tiny: ok", FAILED[0], FAILED[1]] {
             let reason = ended(line, RESET).unwrap_err();
             assert!(reason.contains("wanted Success"), "{reason}");
         }
-        let both = format!("{PASSED}' '{FAILED}");
-        assert!(ended(&both, RESET).is_err());
+        for (passed, failed) in PASSED.into_iter().zip(FAILED) {
+            assert!(ended(&format!("{passed}' '{failed}"), RESET).is_err());
+        }
     }
 
     #[test]
@@ -213,7 +219,7 @@ mod tests {
                 errors: String::new(),
                 cpu_time: Duration::ZERO,
             };
-            check_end(End::Success, &exit, &[PASSED], Board::Virt)
+            check_end(End::Success, &exit, &PASSED, Board::Virt)
         };
         assert_eq!(end(SUCCESS).unwrap(), End::Success);
         assert!(end(0).is_err() && end(1).is_err());

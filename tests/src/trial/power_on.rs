@@ -9,7 +9,7 @@ use poorwill_machine::qmp::socket_folder;
 
 use super::Run;
 use super::events::{self, Hands};
-use crate::console::{CANNOT_START, FATAL, FATAL_IN_DOMAINS, Start};
+use crate::console::{CANNOT_START, FATAL, FATAL_IN_DOMAINS, Start, check_numbered};
 use crate::disks::TrialDisk;
 use crate::domains::Watch;
 use crate::evidence::evidence;
@@ -32,6 +32,9 @@ const HAS_DOMAINS: &str = "the machine has domains";
 /// time.
 const PAUSE: Duration = Duration::from_millis(2100);
 
+/// Time after each piece of 64 bytes that a slow receiver takes.
+const SLOW: Duration = Duration::from_micros(500);
+
 impl Run<'_> {
     /// Switches the machine on, and checks its end. Returns the end.
     pub(super) fn power_on(&mut self, on: &PowerOn) -> anyhow::Result<End> {
@@ -48,6 +51,7 @@ impl Run<'_> {
         let watch = (on.frames.is_some()).then(|| Watch::new(self.folder, self.trial.row.fair));
         let switch = Switch {
             log: Some(self.folder.join("console.log")),
+            slow_console: on.slow_lines.map(|_| SLOW),
             ..self.counted()
         };
         let mut running = machine.power_on(qemu, switch)?;
@@ -178,6 +182,9 @@ impl Run<'_> {
     fn check_lines(&mut self, lines: &[Line], on: &PowerOn, ended: End) -> anyhow::Result<()> {
         let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
         self.look_for_repeats(&lines, &on.differ, true, ended)?;
+        if let Some(count) = on.slow_lines {
+            check_numbered(&lines, count)?;
+        }
         self.look_for_repeats(&lines, on.repeats.as_slice(), false, ended)?;
         self.counts.check(&lines, &on.grows)
     }

@@ -262,7 +262,9 @@ mod tests {
         results.conclude();
         let page = html(&results).unwrap();
         assert!(page.contains("OpenSBI") && !page.contains("hibernates with"));
+        assert!(page.contains("without Zicntr") && page.contains("0.43"));
         results.start.clear();
+        results.counters.clear();
         assert!(html(&results).unwrap().contains("</html>"));
     }
 

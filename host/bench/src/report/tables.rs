@@ -1,6 +1,7 @@
 //! The figures of the plots, as tables of text.
 
 use super::domains::{INSTANTS, JUMPSTART, JUMPSTART_ALONE, JUMPSTART_COLD};
+use crate::CounterRead;
 use crate::appliance::Appliance;
 use crate::compare::{Case, Comparison, gib};
 use crate::domains::figures::of;
@@ -30,6 +31,9 @@ impl Grid {
 #[must_use]
 pub fn all(results: &Results) -> Vec<Grid> {
     let mut grids = Vec::new();
+    if !results.counters.is_empty() {
+        grids.push(counters(&results.counters));
+    }
     if let Some(compare) = &results.compare {
         grids.push(seconds(compare));
         grids.push(rates(compare));
@@ -44,6 +48,20 @@ pub fn all(results: &Results) -> Vec<Grid> {
         grids.push(instructions(results));
     }
     grids
+}
+
+/// The table of emulated reads.
+fn counters(reads: &[CounterRead]) -> Grid {
+    let row = |read: &CounterRead| {
+        let (poorwill, opensbi) = (read.poorwill.to_string(), read.opensbi.to_string());
+        let ratio = format!("{:.2}", read.ratio());
+        vec![read.counter.clone(), poorwill, opensbi, ratio]
+    };
+    Grid {
+        title: "Instructions of an emulated read of a counter, on harts without Zicntr",
+        heads: texts(&["counter", "Poorwill", "OpenSBI", "ratio"]),
+        rows: reads.iter().map(row).collect(),
+    }
 }
 
 fn texts(words: &[&str]) -> Vec<String> {

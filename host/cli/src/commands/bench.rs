@@ -20,10 +20,10 @@ use crate::work_folder::work_folder;
 
 /// Measure the firmware and its competitors, in one run.
 ///
-/// The parts: instructions from power-on to the next stage, compared with OpenSBI; sleeps and wakes
-/// with sealed images, compared with plain ones and the cipher alone; sleeps and wakes of Debian
-/// machines, compared with cold boots, Linux's hibernation, QEMU's own save and restore, and plain
-/// copies; an appliance's snapshot, compared with its cold boot and hibernation; wakes of a critical
+/// The parts: instructions from power-on to the next stage, compared with OpenSBI; emulated reads
+/// of counters, compared with OpenSBI's; sleeps and wakes with sealed images, compared with plain ones
+/// and the cipher alone; sleeps and wakes of Debian machines, compared with cold boots, Linux's
+/// hibernation, QEMU's own save and restore, and plain copies; an appliance's snapshot, compared with its cold boot and hibernation; wakes of a critical
 /// guest and a Linux in domains, compared with cold boots and with a Linux alone.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
@@ -130,8 +130,19 @@ impl Bench {
 
     fn parts(&self) -> Vec<Part> {
         match (&*self.parts, self.quick) {
-            ([], true) => vec![Part::Start, Part::Instructions, Part::Compare],
-            ([], false) => vec![Part::Start, Part::Instructions, Part::Seal, Part::Compare],
+            ([], true) => vec![
+                Part::Start,
+                Part::Counters,
+                Part::Instructions,
+                Part::Compare,
+            ],
+            ([], false) => vec![
+                Part::Start,
+                Part::Counters,
+                Part::Instructions,
+                Part::Seal,
+                Part::Compare,
+            ],
             (named, _) => named.to_vec(),
         }
     }
@@ -144,7 +155,7 @@ impl Bench {
         folder: &Path,
     ) -> anyhow::Result<BenchOptions> {
         let any = |wanted: &[Part]| parts.iter().any(|part| wanted.contains(part));
-        if any(&[Part::Start]) {
+        if any(&[Part::Start, Part::Counters]) {
             paths::readable("OpenSBI", poorwill_bench::OPENSBI.as_ref())?;
         }
         if any(&[Part::Compare, Part::Snapshot, Part::Domains]) {

@@ -218,7 +218,7 @@ impl ThisHart {
         // follows the tree's description of this hart.
         let set_up = unsafe { poorwill_arch::environment::set_up(&environment, trap_entry) };
         if let Err(error) = set_up {
-            panic!("hart {}: {error}", self.id());
+            panic!("{error}");
         }
         self.timer().stop_machine_timer();
     }

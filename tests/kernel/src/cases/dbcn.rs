@@ -1,9 +1,13 @@
 //! Writes to the console by calls, again and again. The power may fail in a call, which then ends
 //! early and returns the number of bytes sent.
 //!
-//! On the command line: `ms=N` milliseconds of writing.
+//! On the command line: `ms=N` milliseconds of writing, or `lines=N` numbered lines to write, in as few
+//! calls as possible.
 
-use crate::{arch, check, machine::Machine, say};
+use core::fmt::Write;
+
+use crate::{arch, check, console::Console, machine::Machine, say};
+use arrayvec::ArrayString;
 
 /// What a call is to send: as much as one takes at once.
 const TEXT: &[u8; 256] = b"\
@@ -15,7 +19,30 @@ the quick brown poorwill sleeps all winter and wakes in spring.\n";
 /// Calls in a second: between them the machine does nothing.
 const RATE: u64 = 2000;
 
+/// The rest of a numbered line. With its number and its end it has 64 bytes.
+const OF_LINE: &str = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
 pub(super) fn run(machine: &Machine) {
+    match machine.number("lines", 0) {
+        0 => write_for_a_time(machine),
+        lines => write_lines(lines),
+    }
+}
+
+/// Writes numbered lines, 64 at once. The runner checks that each comes once, whole and in order.
+fn write_lines(lines: usize) {
+    const AT_ONCE: usize = 64;
+    for first in (1..=lines).step_by(AT_ONCE) {
+        let mut text = ArrayString::<{ AT_ONCE * 64 }>::new();
+        let last = lines.min(first + AT_ONCE - 1);
+        let written = (first..=last).try_for_each(|line| writeln!(text, "{line:09} {OF_LINE}"));
+        check!(written.is_ok(), "the lines have room");
+        let sent = Console.write_str(&text);
+        check!(sent.is_ok(), "lines {first} to {last} are sent");
+    }
+}
+
+fn write_for_a_time(machine: &Machine) {
     let end = arch::time() + machine.number("ms", 100) as u64 * machine.timebase / 1000;
     say!("dbcn: begins");
     let (mut calls, mut bytes, mut partial) = (0, 0, 0);

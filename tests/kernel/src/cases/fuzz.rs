@@ -119,7 +119,7 @@ impl Random {
             0 => machine.ram.clone(),
             1 => arch::image(),
             2 => machine.reserved[self.below(machine.reserved.len())].clone(),
-            _ => machine.uart..machine.test_device,
+            _ => machine.uart..machine.harmless_register(),
         };
         let edge = self.of(&[
             0,

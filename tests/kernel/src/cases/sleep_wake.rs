@@ -10,6 +10,7 @@
 //! - `late_ms=N` other harts stop only that long after the call
 //! - `from_ram=1` the power stays on
 //! - `from=other` sleeps on a hart other than the one that booted
+//! - `key=N` a byte on the console ends each sleep, and is there to be read then
 //! - `dma=1` a device that must write to memory while that is saved
 //! - `foreign=1` some memory belongs to others
 //! - `command_sets=1` the disk's controller was used with all its command sets
@@ -20,7 +21,7 @@ use crate::{
         self,
         sleep::{self, Context, Outcome},
     },
-    check, clock, edu, foreign,
+    check, clock, edu, foreign, irqchip,
     machine::Machine,
     memory::Memory,
     pci, say,
@@ -96,6 +97,10 @@ fn cycles(machine: &Machine, hart: usize) {
                 }
                 if has_foreign {
                     foreign::check_untouched(machine);
+                }
+                if let Some(key) = machine.option("key") {
+                    let key = key.parse().expect("key=N is a byte");
+                    irqchip::check_received(machine, key);
                 }
                 state.check_time(machine);
                 state.check_after_wake(machine, hart, &found, from_ram);
