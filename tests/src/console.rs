@@ -116,6 +116,19 @@ fn check_reasons(reasons: &[&str], wanted: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Checks that the firmware has armed the power-fail line if it `committed` a cut, and else has said that
+/// the power does not last for it.
+pub(crate) fn check_armed(lines: &[&str], committed: bool) -> anyhow::Result<()> {
+    let has = |text: &str| lines.iter().any(|line| line.starts_with(text));
+    let is_armed = has("poorwill: cut: armed ");
+    let is_refused = has("poorwill: cut: not armed: stop takes ");
+    ensure!(
+        is_armed == committed && is_refused != committed,
+        "armed: {is_armed}; said that the power is too short: {is_refused}; committed: {committed}"
+    );
+    Ok(())
+}
+
 /// The rest of the test kernel's numbered lines (`case=dbcn lines=N`).
 const OF_NUMBERED: &str = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
@@ -341,6 +354,23 @@ mod tests {
         check_order(&["ab"], &wanted).unwrap_err();
         check_absent(&["c"], &wanted).unwrap();
         check_absent(&["ab"], &wanted).unwrap_err();
+    }
+
+    #[test]
+    fn an_armed_line_commits() {
+        let armed = "poorwill: cut: armed hold_up_us=9 stop_us=8";
+        let refused = "poorwill: cut: not armed: stop takes 8 us, the power lasts 7 us";
+        check_armed(&[armed], true).unwrap();
+        check_armed(&[refused], false).unwrap();
+        for (lines, committed) in [
+            (&[armed][..], false),
+            (&[refused], true),
+            (&[], true),
+            (&[], false),
+            (&[armed, refused], true),
+        ] {
+            check_armed(lines, committed).unwrap_err();
+        }
     }
 
     #[test]

@@ -62,7 +62,11 @@ fn add_virtio(machine: &Machine, place: &str, status: u32) {
 
 fn armed() -> Machine {
     let machine = Machine::new();
-    fs::write(machine.path("cut"), b"armed hold_up_us=16000\0\0").unwrap();
+    fs::write(
+        machine.path("cut"),
+        b"armed hold_up_us=16000 stop_us=900\0\0",
+    )
+    .unwrap();
     machine
 }
 
@@ -92,7 +96,7 @@ fn nothing_is_in_the_way_of_what_has_a_keeper() {
     outcome.says(0, &[], &[]);
     assert_eq!(
         outcome.out,
-        "firmware     armed hold_up_us=16000\nin the way   no obstacle found\n"
+        "firmware     armed hold_up_us=16000 stop_us=900\nin the way   no obstacle found\n"
     );
 }
 
@@ -161,7 +165,7 @@ fn what_the_firmware_has_told_is_in_the_way_too() {
     );
     fs::write(
         machine.path("cut"),
-        b"armed hold_up_us=16000 slow_disks=1\0",
+        b"armed hold_up_us=16000 stop_us=900 slow_disks=1\0",
     )
     .unwrap();
     let outcome = machine.run(&["cut", "check"]);

@@ -88,6 +88,9 @@ pub struct PowerOn {
     pub fails: Option<Instant>,
     /// After that, the power-fail line falls and rises again when harts execute this code.
     pub fails_again: Option<Instant>,
+    /// The firmware commits a cut if it has armed the line, and has said why not otherwise.
+    #[serde(default)]
+    pub armed_commits: bool,
     /// The caches may lose lines although the machine switches itself off.
     #[serde(default)]
     pub loses: bool,

@@ -8,8 +8,8 @@ use poorwill_machine::{Board, Exit, Part, RunningMachine};
 use super::Run;
 use super::events::Hands;
 use crate::console::{
-    COLD_BOOT, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_refused, check_saved,
-    matching,
+    COLD_BOOT, KEPT, SLEPT, Start, WOKE, check_absent, check_armed, check_order, check_refused,
+    check_saved, matching,
 };
 use crate::plan::{End, PowerOn};
 use crate::power;
@@ -65,6 +65,9 @@ impl Run<'_> {
         }
         if let (Some(most), End::Sleep) = (self.trial.row.saved_ratio, ended) {
             check_saved(&lines, most)?;
+        }
+        if on.armed_commits {
+            check_armed(&lines, ended == End::Off)?;
         }
         check_order(&lines, &on.expect)?;
         check_absent(&lines, &on.forbid)?;

@@ -60,6 +60,8 @@ const REGISTER_LINE_BYTES: u64 = 64;
 pub struct CachePlan {
     all: All,
     few: Option<LineMeans>,
+    /// Bytes of a hart's own caches, and of those after; `None`: unknown.
+    bytes: Option<(u64, u64)>,
 }
 
 /// The way to write all caches back.
@@ -130,7 +132,14 @@ impl CacheMeans {
             (_, Some((walk, _))) | (Ok((walk, _)), None) => walk,
             (Err(error), None) => return Err(error),
         };
-        Ok(CachePlan { all, few })
+        let bytes = [self.first, self.further, self.shared].map(|size| Some(size?.bytes));
+        let bytes = match bytes {
+            [Some(first), Some(further), Some(shared)] => {
+                Some((first.saturating_add(further), shared))
+            }
+            _ => None,
+        };
+        Ok(CachePlan { all, few, bytes })
     }
 
     /// The plan level by level, and its cost in nanoseconds.
@@ -203,6 +212,13 @@ pub trait CacheOperations {
 }
 
 impl CachePlan {
+    /// Bytes of all caches of a machine with `harts` harts; `None`: their sizes are unknown.
+    #[must_use]
+    pub fn bytes(&self, harts: u64) -> Option<u64> {
+        let (own, shared) = self.bytes?;
+        Some(own.saturating_mul(harts).saturating_add(shared))
+    }
+
     /// Writes back the calling hart's own caches, after its last store. [`rest`](Self::rest)
     /// writes back all others.
     pub fn own(&self, machine: &impl CacheOperations) {

@@ -16,6 +16,8 @@ pub struct CutReport {
     pub bytes: u64,
     /// Ticks of `time` from the line, or the OS's call, to the commit.
     pub ticks: u64,
+    /// Ticks of these from the last quiet device on.
+    pub after: u64,
     /// The cause of the cut.
     pub cause: CutCause,
     /// Number of words of wear registers.
@@ -132,6 +134,7 @@ impl Newest {
             sequence: self.sequence,
             bytes,
             ticks: commit.ticks,
+            after: commit.after,
             cause: commit.cause,
             wear_words: commit.wear_words,
         }

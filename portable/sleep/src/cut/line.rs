@@ -33,8 +33,14 @@ pub struct Line([u64; WORDS]);
 /// The contents of a consumed line for a cut that was resumed, until its OS ends in order.
 const RUNS: u64 = 1;
 
-/// First bit of the number of wear registers in the last word of a commit.
+/// First bits of the number of wear registers, and of the ticks after the last quiet device, in the last
+/// word of a commit.
 const WEAR_WORDS_SHIFT: u32 = 8;
+const AFTER_SHIFT: u32 = 16;
+/// The bits between both.
+const WEAR_WORDS_MASK: u64 = 0xff;
+/// The most ticks that fit there. Longer times are given as this one.
+const MOST_AFTER: u64 = u64::MAX >> AFTER_SHIFT;
 
 /// The contents of a line.
 type Says = [u64; SAYS_WORDS];
@@ -57,6 +63,8 @@ pub(super) struct Commit {
     pub(super) is_tagged: bool,
     /// Ticks of `time` that Stop took.
     pub(super) ticks: u64,
+    /// Ticks of these from the last quiet device on.
+    pub(super) after: u64,
     /// The cause of the cut.
     pub(super) cause: CutCause,
     /// Number of words of wear registers.
@@ -105,7 +113,8 @@ impl Line {
     pub(super) fn committed(sequence: u64, commit: Commit) -> Self {
         let [low, high] = commit.digest.to_words();
         let is_requested = u64::from(commit.cause == CutCause::Requested);
-        let told = is_requested | commit.wear_words << WEAR_WORDS_SHIFT;
+        let after = commit.after.min(MOST_AFTER) << AFTER_SHIFT;
+        let told = is_requested | commit.wear_words << WEAR_WORDS_SHIFT | after;
         let says = [low, commit.ticks, high, commit.is_tagged.into(), told];
         Self::new(kind::COMMITTED, sequence, says)
     }
@@ -116,11 +125,12 @@ impl Line {
             digest: Digest::from_words([low, high]),
             is_tagged: is_tagged != 0,
             ticks,
+            after: told >> AFTER_SHIFT,
             cause: match told & 1 {
                 0 => CutCause::PowerFailed,
                 _ => CutCause::Requested,
             },
-            wear_words: told >> WEAR_WORDS_SHIFT,
+            wear_words: told >> WEAR_WORDS_SHIFT & WEAR_WORDS_MASK,
         };
         Some((sequence, commit))
     }
@@ -195,6 +205,7 @@ mod tests {
             digest: Digest::from_words([9, 11]),
             is_tagged: true,
             ticks: 10,
+            after: 4,
             cause: CutCause::Requested,
             wear_words: 3,
         };
@@ -227,6 +238,7 @@ mod tests {
                 digest: Digest::from_words([old, new]),
                 is_tagged: true,
                 ticks: new,
+                after: 0,
                 cause: CutCause::PowerFailed,
                 wear_words: 0,
             };

@@ -11,6 +11,8 @@ pub enum CutStatus<E> {
     Armed {
         /// Microseconds for which the power lasts.
         hold_up_us: u32,
+        /// Microseconds that Stop takes if no device is in use, as predicted or last measured.
+        stop_us: u64,
         /// Number of disks that would refuse while they are in use, because they are too slow.
         slow_disks: usize,
     },
@@ -23,9 +25,10 @@ impl<E: Display> Display for CutStatus<E> {
         match self {
             CutStatus::Armed {
                 hold_up_us,
+                stop_us,
                 slow_disks,
             } => {
-                write!(f, "armed hold_up_us={hold_up_us}")?;
+                write!(f, "armed hold_up_us={hold_up_us} stop_us={stop_us}")?;
                 match slow_disks {
                     0 => Ok(()),
                     _ => write!(f, " slow_disks={slow_disks}"),
@@ -91,12 +94,16 @@ mod tests {
         let told = ToldStatus::at(0x8020_0000);
         let armed = |slow_disks| CutStatus::<CutReason>::Armed {
             hold_up_us: 16_000,
+            stop_us: 900,
             slow_disks,
         };
-        assert_eq!(armed(2).to_string(), "armed hold_up_us=16000 slow_disks=2");
+        assert_eq!(
+            armed(2).to_string(),
+            "armed hold_up_us=16000 stop_us=900 slow_disks=2"
+        );
         let armed = armed(0);
         let (next, text) = told.succeed(&ToldStatus::NOTHING, &armed).unwrap();
-        assert!(text.starts_with(b"armed hold_up_us=16000\0"));
+        assert!(text.starts_with(b"armed hold_up_us=16000 stop_us=900\0"));
         assert_eq!(next.address(), told.address());
         assert_eq!(told.succeed(&text, &armed), None);
         let reason = CutStatus::NotArmed(CutReason::NoRoom(70_000));

@@ -133,12 +133,13 @@ pub(super) fn run(
 ) -> Result<CutCommitted, CutReason> {
     machine.halt(sequence)?;
     machine.quiet(sequence)?;
+    let quieted = machine.ticks();
     machine.shut()?;
     machine.gather(sequence)?;
     machine.capture(sequence)?;
     let proof = prove(machine, sequence)?;
     machine.flush()?;
-    commit(machine, sequence, cause, proof)
+    commit(machine, sequence, cause, proof, quieted)
 }
 
 /// Returns the digest of all entries, and whether it is a tag. Clears the key before the flush, so
@@ -153,12 +154,13 @@ fn prove(machine: &impl StopMachine, sequence: u64) -> Result<(Digest, bool), Cu
 }
 
 /// Writes the commit line, after everything that the line confirms is in memory. The wear registers
-/// come last, since each earlier write may change them.
+/// come last, since each earlier write may change them. `quieted` is the time of the last quiet device.
 fn commit(
     machine: &impl StopMachine,
     sequence: u64,
     cause: CutCause,
     (digest, is_tagged): (Digest, bool),
+    quieted: u64,
 ) -> Result<CutCommitted, CutReason> {
     let words = machine.wear();
     wear::save(machine.record(), sequence, &words);
@@ -166,11 +168,13 @@ fn commit(
     if machine.has_memory_error() {
         return Err(CutReason::MemoryError);
     }
+    let ticks = machine.ticks();
     let commit = Commit {
         digest,
         is_tagged,
         cause,
-        ticks: machine.ticks(),
+        ticks,
+        after: ticks.saturating_sub(quieted),
         wear_words: words.len() as u64,
     };
     let line = Line::committed(sequence, commit);

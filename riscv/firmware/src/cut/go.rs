@@ -244,11 +244,12 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         false => cut::go(&going),
     };
     let ready = ready.inspect_err(|_| platform().leave_cut_record(record.base()))?;
-    let wakes = release(record, &going.restored.take(), &ready.report());
+    let report = ready.report();
+    let wakes = release(record, &going.restored.take(), &report);
     // Each hart has its task by now, so another power failure finds all harts on their way. A hart
     // that wakes arms the line once its state is restored.
     if !wakes {
-        status::arm_again();
+        status::arm_again(report.after);
     }
     own.wait()
 }

@@ -178,15 +178,24 @@ impl Part {
         entry.map_or(Err(CutReason::Damaged), |(_, entry)| Ok(entry.bytes))
     }
 
+    /// The digest of the part's first `bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason::Vault`].
+    pub(super) fn digest(&self, bytes: u64) -> Result<Digest, CutReason> {
+        let digest =
+            (self.record).with_proof(|proof| proof.of_part(self.number, self.pages(), bytes))?;
+        Ok(digest.unwrap_or_default())
+    }
+
     /// Makes the part's entry: the part has `bytes` bytes for the cut `sequence`.
     ///
     /// # Errors
     ///
     /// [`CutReason::Vault`].
     pub(super) fn enter(&self, sequence: u64, bytes: u64) -> Result<(), CutReason> {
-        let digest =
-            (self.record).with_proof(|proof| proof.of_part(self.number, self.pages(), bytes))?;
-        let digest = digest.unwrap_or_default();
+        let digest = self.digest(bytes)?;
         let entry = Line::part(sequence, PartEntry { bytes, digest });
         self.record.store(Place::Part(self.number), &entry);
         Ok(())

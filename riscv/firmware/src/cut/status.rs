@@ -1,16 +1,19 @@
 //! Decides at each start whether a power failure leads to a cut, and reports it to the OS.
 
 use poorwill_hart::HartContext;
+use poorwill_memory::EntryPoint;
 use poorwill_sleep::VaultFault;
-use poorwill_sleep::cut::{CutReason, CutStatus, Layout};
+use poorwill_sleep::cut::{CutReason, CutStatus, HoldUpTooShort, Layout, Rehearsal, StopTime};
 use poorwill_state::part;
 use spin::Once;
 use thiserror::Error;
 
+use super::devices::Devices;
 use super::record::{self, Record, place_of};
 use super::{disks, key, stop};
 use crate::domain::{self, report};
-use crate::hart::ThisHart;
+use crate::entry;
+use crate::hart::{self, ThisHart};
 use crate::platform::bus::{self, BusObstacle};
 use crate::platform::console::say;
 use crate::platform::platform;
@@ -31,10 +34,13 @@ enum NotArmed {
     /// Stop would refuse the cut.
     #[error(transparent)]
     Stop(#[from] CutReason),
+    /// Stop would not end in time.
+    #[error(transparent)]
+    HoldUp(#[from] HoldUpTooShort),
 }
 
-/// The armed line, or the reason why it is not armed.
-type Armed = Result<&'static PowerFail, NotArmed>;
+/// The armed line with the microseconds that Stop takes, or the reason why it is not armed.
+type Armed = Result<(&'static PowerFail, u64), NotArmed>;
 
 /// Each start sets this once.
 static ARMED: Once<Armed> = Once::new();
@@ -50,35 +56,46 @@ pub(crate) fn is_armed() -> bool {
     matches!(ARMED.get(), Some(Ok(_))) && key::is_kept().is_ok()
 }
 
-/// Decides whether a power failure leads to a cut; `rehearse` writes the record as Stop would.
-/// `None` on a machine without a power-fail line.
-fn decide(rehearse: impl FnOnce() -> Result<(), CutReason>) -> Option<Armed> {
+/// Decides whether a power failure leads to a cut. `time` gives the time of a Stop. `None` on a machine
+/// without a power-fail line.
+fn decide(time: impl FnOnce(&PowerFail) -> Result<StopTime, CutReason>) -> Option<Armed> {
     let line = platform().power_fail.as_ref()?.as_ref();
-    let can_be_cut = |line| {
+    let can_be_cut = |line: &'static PowerFail| {
         bus::obstacle().map_or(Ok(()), Err)?;
         key::is_kept()?;
-        rehearse()?;
-        Ok(line)
+        let stop_us = line.keep_stop(time(line)?)?;
+        Ok((line, stop_us))
     };
     Some(line.map_err(|error| (*error).into()).and_then(can_be_cut))
 }
 
 /// Arms the line if it can be used: from now on it interrupts the first hart.
 fn arm(armed: Armed) {
-    if let Ok(line) = armed {
+    if let Ok((line, _)) = armed {
         line.arm();
     }
     ARMED.call_once(|| armed);
 }
 
-/// Arms the line again after a Go.
-pub(crate) fn arm_again() {
-    let Some(armed) = decide(|| Ok(())) else {
+/// The status for the console and the OS.
+fn status(armed: Armed) -> CutStatus<NotArmed> {
+    match armed {
+        Ok((line, stop_us)) => CutStatus::Armed {
+            hold_up_us: line.hold_up_us(),
+            stop_us,
+            slow_disks: tell_slow_disks(line),
+        },
+        Err(reason) => CutStatus::NotArmed(reason),
+    }
+}
+
+/// Arms the line again after a Go from a cut whose Stop took `after` ticks from the last quiet device to
+/// the commit. Reports it on the console.
+pub(crate) fn arm_again(after: u64) {
+    let Some(armed) = decide(|_| Ok(StopTime::measured(after))) else {
         return;
     };
-    if let Err(reason) = armed {
-        say!("cut: {}", CutStatus::NotArmed(reason));
-    }
+    say!("cut: {}", status(armed));
     arm(armed);
 }
 
@@ -86,17 +103,16 @@ pub(crate) fn arm_again() {
 /// arms the line. Call this at each start without a Go, after the OS's device tree is in its final
 /// place and before the OS runs.
 pub(crate) fn begin(own: ThisHart) {
-    let rehearse = |record: Record| record.on_stack(|| rehearse(record, own));
-    let Some(armed) = decide(|| record::record().map_or(Ok(()), rehearse)) else {
+    let rehearse =
+        |record: Record, line: &PowerFail| record.on_stack(|| rehearse(record, own, line));
+    let time = |line: &PowerFail| {
+        let record = record::record();
+        record.map_or(Ok(StopTime::default()), |record| rehearse(record, line))
+    };
+    let Some(armed) = decide(time) else {
         return;
     };
-    let status = match armed {
-        Ok(line) => CutStatus::Armed {
-            hold_up_us: line.hold_up_us(),
-            slow_disks: tell_slow_disks(line),
-        },
-        Err(reason) => CutStatus::NotArmed(reason),
-    };
+    let status = status(armed);
     for name in bus::unkept() {
         say!("cut: nothing keeps the state of {name}");
     }
@@ -118,14 +134,51 @@ fn tell_slow_disks(line: &PowerFail) -> usize {
     })
 }
 
-/// Writes all parts of the record as Stop would, except that of PCI devices. Makes no entries, so
-/// the record stays invalid.
-fn rehearse(record: Record, own: ThisHart) -> Result<(), CutReason> {
-    HartContext::check_capture(&own.access()).map_err(|_| CutReason::HartState(own.id()))?;
-    let part = record.part(Layout::hart(place_of(&own)));
-    part::check_room(&own.access(), part.pages().len())?;
-    stop::write_shared(&mut record.part(Layout::SHARED), None, None)?;
+/// Does what Stop does with an idle machine, except that it makes no entries, so that the record stays
+/// invalid. Returns the time of a Stop.
+fn rehearse(record: Record, own: ThisHart, line: &PowerFail) -> Result<StopTime, CutReason> {
+    let mut times = Rehearsal::default();
     // SAFETY: no OS runs yet.
-    unsafe { stop::write_tree(&mut record.part(Layout::TREE), own) }?;
-    Ok(())
+    let devices = unsafe { Devices::new(record) };
+    times.survey = ticks_of(|| devices.reach_memory().map(|_| 0))?.1;
+    HartContext::check_capture(&own.access()).map_err(|_| CutReason::HartState(own.id()))?;
+    let frame = entry::frame_at(EntryPoint {
+        address: 0,
+        argument: 0,
+    });
+    times.hart = ticks_of(|| {
+        let mut part = record.part(Layout::hart(place_of(&own)));
+        part::check_room(&own.access(), part.pages().len())?;
+        let bytes = stop::write_part(own, &frame, &mut part)?;
+        part.digest(bytes)?;
+        stop::are_written_back(own, line.caches().write_back_own())?;
+        Ok(bytes)
+    })?
+    .1;
+    (times.written, times.shared) = ticks_of(|| {
+        let mut shared = record.part(Layout::SHARED);
+        let shared_bytes = stop::write_shared(&mut shared, None, None)?;
+        shared.digest(shared_bytes)?;
+        let mut tree = record.part(Layout::TREE);
+        // SAFETY: no OS runs yet.
+        let tree_bytes = unsafe { stop::write_tree(&mut tree, own) }?;
+        tree.digest(tree_bytes)?;
+        Ok(shared_bytes + tree_bytes)
+    })?;
+    let flush = || stop::are_written_back(own, line.caches().write_back_rest()).map(|()| 0);
+    times.flush = ticks_of(flush)?.1;
+    // Longer than that, the line is not armed anyway, and the start need not wait again.
+    if times.flush <= line.hold_up_ticks() {
+        times.clean = ticks_of(flush)?.1;
+    }
+    let harts = hart::all().len();
+    Ok(times.predict(harts as u64, line.caches().bytes(harts)))
+}
+
+/// Runs `job`. Returns its bytes, and the ticks that it took.
+fn ticks_of(job: impl FnOnce() -> Result<u64, CutReason>) -> Result<(u64, u64), CutReason> {
+    let time = &platform().time;
+    let began = time.ticks();
+    let bytes = job()?;
+    Ok((bytes, time.ticks() - began))
 }

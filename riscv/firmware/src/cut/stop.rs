@@ -437,7 +437,11 @@ impl RequestMachine for Stopping<'_> {
 }
 
 /// Writes the part of a hart whose OS was stopped at `frame`. Returns its bytes.
-fn write_part(own: ThisHart, frame: &TrapFrame, part: &mut Part) -> Result<u64, CutReason> {
+pub(super) fn write_part(
+    own: ThisHart,
+    frame: &TrapFrame,
+    part: &mut Part,
+) -> Result<u64, CutReason> {
     let stopped_at = Execution {
         x: frame.x.map(|register| register as u64),
         pc: frame.mepc as u64,

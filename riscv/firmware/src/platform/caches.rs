@@ -91,6 +91,11 @@ impl Caches {
         can
     }
 
+    /// Bytes of all caches of `harts` harts; `None`: unknown.
+    pub(crate) fn bytes(&self, harts: usize) -> Option<u64> {
+        self.plan.bytes(harts as u64)
+    }
+
     /// Writes back some bytes that the calling hart has stored.
     pub(crate) fn write_back(&self, bytes: PhysRange) {
         self.plan.few(self, bytes);

@@ -8,8 +8,8 @@ use poorwill_drivers::PowerFailLine;
 use poorwill_hart::interrupt;
 use poorwill_image::PowerFails;
 use poorwill_memory::PhysRange;
-use poorwill_sleep::cut::CacheError;
-use spin::Once;
+use poorwill_sleep::cut::{CacheError, HoldUpTooShort, StopTime};
+use spin::{Mutex, Once};
 use thiserror::Error;
 
 use super::caches::Caches;
@@ -29,6 +29,8 @@ struct LineState {
     since: AtomicU64,
     /// `time` of the last read of the line's register.
     looked: AtomicU64,
+    /// Ticks that Stop takes, from the last rehearsal or Stop.
+    stop: Mutex<StopTime>,
     /// The line is armed, and no job of [`to_the_end`] runs.
     is_watched: AtomicBool,
 }
@@ -37,6 +39,10 @@ static LINE: LineState = LineState {
     found: Once::new(),
     since: AtomicU64::new(0),
     looked: AtomicU64::new(0),
+    stop: Mutex::new(StopTime {
+        before: 0,
+        after: 0,
+    }),
     is_watched: AtomicBool::new(false),
 };
 
@@ -252,7 +258,25 @@ impl PowerFail {
 
     /// Ticks from the line's rise until all devices must be quiet.
     pub(crate) fn quiet_ticks(&self) -> u64 {
-        self.hold_up_ticks() / 4 * 3
+        LINE.stop.lock().quiet(self.hold_up_ticks())
+    }
+
+    /// Checks that a Stop of this time ends within the hold-up, and keeps the time. Returns its
+    /// microseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`HoldUpTooShort`].
+    pub(crate) fn keep_stop(&self, stop: StopTime) -> Result<u64, HoldUpTooShort> {
+        *LINE.stop.lock() = stop;
+        let (stop_us, hold_up_us) = (time().microseconds_in(stop.total()), self.hold_up_us);
+        match stop.total() <= self.hold_up_ticks() {
+            true => Ok(stop_us),
+            false => Err(HoldUpTooShort {
+                stop_us,
+                hold_up_us,
+            }),
+        }
     }
 
     pub(crate) fn controller(&self) -> &Controller {
