@@ -1,44 +1,11 @@
-//! The table of encodings, and `raki` as an oracle for the instructions that it knows.
+//! The table of encodings, and samples. `census` compares both with other decoders.
 
 use std::collections::BTreeSet;
-use std::panic::{Location, RefUnwindSafe};
-use std::sync::Once;
 
-use poorwill_isa::{FORMS, Form, Format, Instruction, Operation, encode, expand};
-use raki::{Decode, Isa};
+use poorwill_isa::{FORMS, Instruction, Operation, encode, expand};
 
-/// Random instructions of each form.
+/// Random numbers of each format.
 const DRAWS: usize = 2000;
-
-/// Forms that `raki` knows: RV64IMA, Zicsr, Zifencei, Zicboz, and some of S-mode's.
-const KNOWN_TO_RAKI: usize = 97;
-
-fn drawn(form: &Form) -> u32 {
-    fastrand::u32(..) & !form.mask | form.value
-}
-
-/// The name of raki's operation, in the specification's spelling.
-fn name_of(instruction: &raki::Instruction) -> String {
-    let name = instruction.opc.to_string().to_lowercase();
-    // One of its names ends with a comma.
-    name.replace("_", ".").replace(",", "")
-}
-
-/// Raki's reading of an instruction; `None` for encodings that it does not know. It panics at some
-/// of these.
-fn raki(bits: impl Decode + Copy + RefUnwindSafe) -> Option<raki::Instruction> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            let is_rakis = |place: &Location<'_>| place.file().contains("raki-");
-            if !info.location().is_some_and(is_rakis) {
-                before(info);
-            }
-        }));
-    });
-    std::panic::catch_unwind(|| bits.decode(Isa::Rv64).ok()).ok()?
-}
 
 #[test]
 fn each_encoding_has_one_form() {
@@ -63,19 +30,6 @@ fn each_encoding_has_one_form() {
 }
 
 #[test]
-fn each_form_decodes_to_its_operation() {
-    for form in FORMS {
-        for _ in 0..DRAWS {
-            let bits = drawn(form);
-            let decoded = Instruction::decode(bits).unwrap();
-            let is_pause = decoded.operation == Operation::Pause;
-            assert!(decoded.operation == form.operation || is_pause, "{bits:#x}");
-            assert_eq!(decoded.length, 4);
-        }
-    }
-}
-
-#[test]
 fn other_words_are_unknown() {
     for _ in 0..1_000_000 {
         let bits = fastrand::u32(..) | 3;
@@ -83,104 +37,6 @@ fn other_words_are_unknown() {
         let decoded = Instruction::decode(bits).map(|decoded| decoded.operation);
         assert_eq!(decoded, found.map(|form| form.operation), "{bits:#x}");
     }
-}
-
-#[test]
-fn raki_reads_the_same() {
-    let mut known = BTreeSet::new();
-    let mut differences = Vec::new();
-    for form in FORMS {
-        for _ in 0..DRAWS {
-            let bits = drawn(form);
-            let Some(other) = raki(bits) else { continue };
-            let own = Instruction::decode(bits).unwrap();
-            if own.operation == Operation::Pause || name_of(&other) != form.mnemonic {
-                differences.push((form.mnemonic, name_of(&other)));
-                continue;
-            }
-            known.insert(form.mnemonic);
-            // To raki a CSR's number is a source.
-            let rs2 = match form.format {
-                Format::Csr => usize::try_from(own.immediate).unwrap(),
-                _ => own.rs2.into(),
-            };
-            let fields = [
-                (other.rd, own.rd.into()),
-                (other.rs1, own.rs1.into()),
-                (other.rs2, rs2),
-            ];
-            for (theirs, ours) in fields {
-                assert_eq!(theirs.unwrap_or(ours), ours, "{bits:#x}, {}", form.mnemonic);
-            }
-            // Raki leaves the low bits of U's immediate out.
-            let shift = if form.format == Format::U { 12 } else { 0 };
-            if let Some(immediate) = other.imm
-                && form.format != Format::R
-                && form.operation != Operation::Fence
-            {
-                let ours = match form.format {
-                    Format::Csr => own.rs1.into(),
-                    _ => own.immediate,
-                };
-                assert_eq!(immediate << shift, ours, "{bits:#x}, {}", form.mnemonic);
-            }
-        }
-    }
-    differences.sort();
-    differences.dedup();
-    assert_eq!(known.len(), KNOWN_TO_RAKI, "{known:?} {differences:?}");
-}
-
-/// What a compressed instruction stands for, by its name.
-fn long_name(short: &str) -> &str {
-    match short {
-        "c.addi4spn" | "c.li" | "c.addi16sp" | "c.nop" => "addi",
-        "c.lwsp" => "lw",
-        "c.ldsp" => "ld",
-        "c.swsp" => "sw",
-        "c.sdsp" => "sd",
-        "c.j" => "jal",
-        "c.jr" => "jalr",
-        "c.beqz" => "beq",
-        "c.bnez" => "bne",
-        "c.mv" => "add",
-        other => other.trim_start_matches("c."),
-    }
-}
-
-#[test]
-fn raki_expands_compressed_instructions_likewise() {
-    let mut compared = 0;
-    for bits in (0..=u16::MAX).filter(|bits| bits & 3 != 3) {
-        let other = raki(bits);
-        let own = Instruction::decode(bits.into());
-        // Reserved encodings are unknown to us alone, and Zcb and floating point to raki.
-        let (Some(own), Some(other)) = (own, other) else {
-            continue;
-        };
-        compared += 1;
-        let name = name_of(&other);
-        // A hint, `c.add` with x0, is an `ebreak` to raki.
-        if name == "c.ebreak" && bits != 0x9002 {
-            continue;
-        }
-        let mnemonic = FORMS[own.operation as usize].mnemonic;
-        assert_eq!(long_name(&name), mnemonic, "{bits:#x}");
-        if let Some(immediate) = other.imm {
-            assert_eq!(immediate, own.immediate, "{bits:#x} {name}");
-        }
-        // Of raki's registers the destination of stores and branches, and implied ones, are absent.
-        if let Some(rd) = other.rd.filter(|_| !["beq", "bne"].contains(&mnemonic)) {
-            assert_eq!(rd, usize::from(own.rd), "{bits:#x} {name}");
-        }
-        if let Some(rs1) = other.rs1.filter(|_| name != "c.mv") {
-            assert_eq!(rs1, usize::from(own.rs1), "{bits:#x} {name}");
-        }
-        if let Some(rs2) = other.rs2 {
-            assert_eq!(rs2, usize::from(own.rs2), "{bits:#x} {name}");
-        }
-    }
-    assert!(compared > 30_000, "{compared}");
 }
 
 /// Known pairs, from the specification's listings and an assembler.
