@@ -31,6 +31,9 @@ mod number {
 /// Bits of `sstatus` that the weak core lets change. The others stay, or the hart is given back.
 const CHANGEABLE: u64 = status::SIE | status::SPIE | status::SPP | status::SUM | status::MXR;
 
+/// These bits of a CSR's number say that it is read-only.
+const READ_ONLY: u32 = 3 << 10;
+
 /// The operation of an instruction on a CSR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CsrOperation {
@@ -48,6 +51,10 @@ impl VirtualHart {
         operand: Option<(CsrOperation, u64)>,
         host: &impl Host,
     ) -> Result<u64, Trap> {
+        // A write of the same value is illegal there, too (2.1).
+        if csr & READ_ONLY == READ_ONLY && operand.is_some() {
+            return Err(UNKNOWN);
+        }
         let old = self.read_csr(csr, host)?;
         if let Some((operation, operand)) = operand {
             let new = match operation {

@@ -222,6 +222,23 @@ fn only_known_csrs_and_values_are_kept() {
 }
 
 #[test]
+fn a_read_only_csr_takes_no_write() {
+    let time = 0xc01;
+    for write in [
+        i("csrrs", 10, 11, time),
+        i("csrrw", 10, 11, time),
+        i("csrrci", 10, 1, time),
+    ] {
+        // The value that it has.
+        Machine::new(&[write]).stops_at_once(Stop::Unknown);
+    }
+    let mut machine = Machine::new(&[i("csrrs", 10, 0, time), i("csrrci", 11, 0, time)]);
+    machine.host.time.set(7);
+    assert_eq!(machine.run(2), Stop::Turn);
+    assert_eq!(machine.hart.x[10..12], [7, 7]);
+}
+
+#[test]
 fn csrs_have_their_fields() {
     let mut machine = Machine::new(&[
         i("csrrw", 10, 11, SSTATUS),
@@ -332,6 +349,13 @@ fn a_program_has_fewer_rights() {
         machine.hart.mode = Mode::User;
         machine.stops_at_once(Stop::Unknown);
     }
+    // Before a fault of its address.
+    let mut machine = Machine::new(&[r("cbo.zero", 0, 11, 0)]);
+    machine.hart.mode = Mode::User;
+    machine.hart.features.zero_block = Some(64);
+    machine.hart.x[11] = 1 << 60;
+    machine.stops_at_once(Stop::Unknown);
+
     let mut machine = Machine::new(&[of("ecall")]);
     machine.hart.mode = Mode::User;
     machine.hart.csrs.stvec = HANDLER;

@@ -227,8 +227,12 @@ impl VirtualHart {
     /// `cbo.zero`. A block lies in one page.
     fn zero_block(&mut self, address: u64, host: &impl Host) -> Result<(), Trap> {
         let bytes = self.features.zero_block.ok_or(UNKNOWN)?;
+        // `senvcfg` decides whether it is illegal there, before any fault.
+        if self.mode == Mode::User {
+            return Err(UNKNOWN);
+        }
         let place = self.translate(address, Intent::Store, host)?;
-        if !place.is_memory || self.mode == Mode::User {
+        if !place.is_memory {
             return Err(UNKNOWN);
         }
         let first = place.physical & !(bytes - 1);

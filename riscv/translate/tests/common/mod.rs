@@ -1,6 +1,8 @@
 //! A hart that runs code from [`CODE`].
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod walk;
+
 use poorwill_isa::{FORMS, encode};
 use poorwill_translate::fake::{FakeHost, RAM};
 use poorwill_translate::{Stop, VirtualHart};
