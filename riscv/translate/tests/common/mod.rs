@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub(crate) mod walk;
+pub(crate) mod wall;
 
 use poorwill_isa::{FORMS, encode};
 use poorwill_translate::fake::{FakeHost, RAM};

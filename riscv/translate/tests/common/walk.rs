@@ -49,6 +49,8 @@ pub(crate) struct Translated {
     pub(crate) physical: u64,
     /// The leaf's new value and its place, if A or D is to be set.
     pub(crate) update: Option<(u64, u64)>,
+    /// Place of the leaf; zero without tables.
+    pub(crate) leaf: u64,
     /// The leaf maps all address spaces.
     pub(crate) is_global: bool,
 }
@@ -80,6 +82,7 @@ pub(crate) fn translate(
         0 => {
             return Ok(Translated {
                 physical: address,
+                leaf: 0,
                 update: None,
                 is_global: false,
             });
@@ -159,6 +162,7 @@ fn leaf(hart: &Hart, address: u64, access: Access, leaf: Leaf) -> Result<Transla
     // Step 8.
     Ok(Translated {
         physical: ppn * PAGESIZE + address % PAGESIZE,
+        leaf: place,
         update,
         is_global: pte & G != 0,
     })
