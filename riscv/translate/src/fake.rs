@@ -1,4 +1,5 @@
-//! A host with memory and one device, and page tables for it.
+//! A host with memory and one device, and page tables for it. It panics at each access that
+//! [`Host`] forbids.
 
 use std::cell::{Cell, RefCell};
 
@@ -25,6 +26,8 @@ pub struct FakeHost {
     pub interrupts: Cell<bool>,
     /// The next page for a table.
     free: Cell<u64>,
+    /// The page of the memory that is machine mode's.
+    kept: Cell<Option<u64>>,
 }
 
 impl FakeHost {
@@ -39,7 +42,26 @@ impl FakeHost {
             time: Cell::new(0),
             interrupts: Cell::new(false),
             free: Cell::new(RAM + pages * PAGE_BYTES),
+            kept: Cell::new(None),
         }
+    }
+
+    /// Keeps a page of the memory from the OS.
+    pub fn keep(&self, page: u64) {
+        self.kept.set(Some(page));
+    }
+
+    /// All words of the memory.
+    #[must_use]
+    pub fn words(&self) -> Vec<u64> {
+        self.words.borrow().clone()
+    }
+
+    /// Asserts that the OS may access the memory so.
+    fn check(&self, address: u64, bytes: u64) {
+        assert!(address.is_multiple_of(bytes), "{address:#x} by {bytes}");
+        let page = address - address % PAGE_BYTES;
+        assert!(self.is_memory(page), "{address:#x} is not the OS's memory");
     }
 
     /// Puts instructions into memory.
@@ -103,11 +125,11 @@ fn place(address: u64, base: u64, words: &[u64]) -> Option<usize> {
 impl Host for FakeHost {
     fn is_memory(&self, page: u64) -> bool {
         assert!(page.is_multiple_of(PAGE_BYTES));
-        place(page, RAM, &self.words.borrow()).is_some()
+        self.kept.get() != Some(page) && place(page, RAM, &self.words.borrow()).is_some()
     }
 
     fn load(&self, address: u64, bytes: u64) -> u64 {
-        assert!(address.is_multiple_of(bytes));
+        self.check(address, bytes);
         let words = self.words.borrow();
         cut(
             words[place(address, RAM, &words).expect("memory")],
@@ -117,7 +139,7 @@ impl Host for FakeHost {
     }
 
     fn store(&self, address: u64, bytes: u64, value: u64) {
-        assert!(address.is_multiple_of(bytes));
+        self.check(address, bytes);
         let mut words = self.words.borrow_mut();
         let place = place(address, RAM, &words).expect("memory");
         put(&mut words[place], address, bytes, value);

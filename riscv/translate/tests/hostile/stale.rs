@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use poorwill_translate::fake::{FakeHost, RAM};
 use poorwill_translate::{Features, Mode, Stop, VirtualHart};
 use proptest::prelude::*;
 
 use crate::common::walk::{self, Access, Translated};
-use crate::common::wall::{PAGE, RAM, Wall};
+use crate::common::wall::{PAGE, put, wall, word};
 use crate::common::{i, r, s};
 
 const V: u64 = 1;
@@ -102,7 +103,7 @@ fn step() -> impl Strategy<Value = Step> {
 type Words = BTreeMap<u64, u64>;
 
 struct Machine {
-    wall: Wall,
+    wall: FakeHost,
     hart: VirtualHart,
     /// All states of the tables; the last one is the present.
     states: Vec<Words>,
@@ -115,24 +116,28 @@ struct Machine {
 
 impl Machine {
     fn new(sets_accessed: bool) -> Self {
-        let wall = Wall::new();
+        let wall = wall();
         for page in 0..DATA {
-            wall.put(frame(page) + LOADED, 0x100 + page);
+            put(&wall, frame(page) + LOADED, 0x100 + page);
         }
         let pointer = |to: u64| frame(to) >> 2 | V;
         for [root, middle, first, second] in TABLES {
-            wall.put(frame(root), pointer(middle));
-            wall.put(frame(middle), pointer(first));
-            wall.put(frame(middle) + 8, pointer(second));
-            wall.put(frame(root) + 8 * 3, pointer(CODE_TABLES[0]));
+            put(&wall, frame(root), pointer(middle));
+            put(&wall, frame(middle), pointer(first));
+            put(&wall, frame(middle) + 8, pointer(second));
+            put(&wall, frame(root) + 8 * 3, pointer(CODE_TABLES[0]));
         }
-        wall.put(frame(CODE_TABLES[0]), pointer(CODE_TABLES[1]));
-        wall.put(frame(CODE_TABLES[1]), CODE_PAGE >> 2 | 0xcb);
+        put(&wall, frame(CODE_TABLES[0]), pointer(CODE_TABLES[1]));
+        put(&wall, frame(CODE_TABLES[1]), CODE_PAGE >> 2 | 0xcb);
         let code = [
             i("ld", 10, 11, LOADED as i32),
             s("sd", 11, 12, STORED as i32),
         ];
-        wall.put(CODE_PAGE, u64::from(code[0]) | u64::from(code[1]) << 32);
+        put(
+            &wall,
+            CODE_PAGE,
+            u64::from(code[0]) | u64::from(code[1]) << 32,
+        );
         let mut hart = VirtualHart::new();
         hart.features = Features {
             modes: 1 | 1 << 8,
@@ -155,7 +160,7 @@ impl Machine {
     fn words(&self) -> Words {
         let tables = TABLES.iter().flatten().chain(&CODE_TABLES);
         let words = tables.flat_map(|table| (0..4).map(|place| frame(*table) + 8 * place));
-        words.map(|at| (at, self.wall.word(at))).collect()
+        words.map(|at| (at, word(&self.wall, at))).collect()
     }
 
     /// Notes the present state of the tables, which all accesses may use.
@@ -228,7 +233,7 @@ impl Machine {
             (0, false) => Ok(frame(hart.x[10] - 0x100)),
             (0, true) => {
                 let mut pages = (0..DATA).map(frame);
-                let is_its = |page: &u64| self.wall.word(page + STORED) == self.stored;
+                let is_its = |page: &u64| word(&self.wall, page + STORED) == self.stored;
                 Ok(pages.find(is_its).expect("the value is in memory"))
             }
             _ => Err(hart.csrs.scause),
@@ -263,7 +268,7 @@ impl Machine {
     fn fence(&mut self, address: Option<usize>, space: Option<usize>) {
         let (rs1, rs2) = (address.map_or(0, |_| 13), space.map_or(0, |_| 14));
         let fence = r("sfence.vma", 0, rs1, rs2);
-        self.wall.put(CODE_PAGE + 8, fence.into());
+        put(&self.wall, CODE_PAGE + 8, fence.into());
         let hart = &mut self.hart;
         hart.csrs.satp = Self::satp(0);
         hart.pc = CODE + 8;
@@ -314,8 +319,7 @@ impl Machine {
                         (1, false) => larger,
                         _ => entry,
                     };
-                    self.wall
-                        .put(frame(TABLES[space][table]) + 8 * index, entry);
+                    put(&self.wall, frame(TABLES[space][table]) + 8 * index, entry);
                     self.add_state();
                 }
                 Step::Access(space, address, is_store) => self.access(space, address, is_store),
@@ -326,7 +330,7 @@ impl Machine {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(800))]
 
     #[test]
     fn only_unfenced_changes_may_be_stale(

@@ -1,10 +1,11 @@
 //! Random and adversarial page tables.
 
+use poorwill_translate::fake::{DEVICE, FakeHost, RAM};
 use poorwill_translate::{Features, Mode};
 use proptest::prelude::*;
 
 use crate::common::walk::{Access, Hart};
-use crate::common::wall::{DEVICE, KEPT, PAGE, PAGES, RAM, Wall};
+use crate::common::wall::{KEPT, PAGE, PAGES, put, wall};
 
 const V: u64 = 1;
 const U: u64 = 1 << 4;
@@ -43,7 +44,7 @@ fn page() -> impl Strategy<Value = u64> {
 
 /// A bit that does not belong.
 fn wrong_bit() -> impl Strategy<Value = u64> {
-    prop_oneof![24 => Just(0), 1 => (0..64_u32).prop_map(|bit| 1 << bit)]
+    prop_oneof![40 => Just(0), 1 => (0..64_u32).prop_map(|bit| 1 << bit)]
 }
 
 /// A pointer in a table: mostly to a later one, or in circles, or elsewhere.
@@ -55,12 +56,12 @@ fn pointer(table: u64) -> impl Strategy<Value = u64> {
 }
 
 fn leaf() -> impl Strategy<Value = u64> {
-    let rights = prop_oneof![12 => Just(0xcf), 12 => Just(0xdf), 3 => any::<u8>()];
+    let rights = prop_oneof![16 => Just(0xcf), 10 => Just(0xdf), 3 => any::<u8>()];
     // The first pages begin larger leaves, and 64 KiB.
     let first = prop_oneof![3 => Just(RAM), 2 => Just(DEVICE), 1 => Just(RAM + 8 * PAGE)];
     let page = prop_oneof![1 => page(), 1 => first];
-    let unit = prop_oneof![8 => Just(0), 1 => Just(N)];
-    let kind = prop_oneof![8 => Just(0), 1 => 0..4_u64].prop_map(|kind| kind << 61);
+    let unit = prop_oneof![16 => Just(0), 1 => Just(N)];
+    let kind = prop_oneof![16 => Just(0), 1 => 0..4_u64].prop_map(|kind| kind << 61);
     (page, rights, unit, kind)
         .prop_map(|(page, rights, unit, kind)| page >> 2 | u64::from(rights) | V | unit | kind)
 }
@@ -94,8 +95,8 @@ prop_compose! {
         levels in prop_oneof![Just(3), Just(4), Just(5)],
         root in prop_oneof![24 => Just(RAM), 1 => page()],
         space in any::<u16>(),
-        user in any::<bool>(),
-        sum in any::<bool>(),
+        user in prop::bool::weighted(0.3),
+        sum in prop::bool::weighted(0.7),
         mxr in any::<bool>(),
         features in features(),
     ) -> Hart {
@@ -141,35 +142,35 @@ pub(crate) fn levels(satp: u64) -> u32 {
 
 impl Case {
     /// The memory before the access.
-    pub(crate) fn wall(&self) -> Wall {
-        let wall = Wall::new();
+    pub(crate) fn wall(&self) -> FakeHost {
+        let host = wall();
         let mut entries = self.entries.iter();
         for table in (0..TABLES).map(|number| RAM + PAGE * number) {
             for place in PLACES {
                 let entry = entries.next().expect("one for each place");
                 // Machine mode's page has no entries.
                 if table != KEPT {
-                    wall.put(table + 8 * place, *entry);
+                    put(&host, table + 8 * place, *entry);
                 }
             }
         }
-        self.map_code(&wall);
-        wall
+        self.map_code(&host);
+        host
     }
 
     /// Maps the code from the first table, at a place that no drawn address uses.
-    fn map_code(&self, wall: &Wall) {
+    fn map_code(&self, wall: &FakeHost) {
         let user = if self.hart.mode == Mode::User { U } else { 0 };
         let mut table = RAM;
         for level in (0..levels(self.hart.satp)).rev() {
             let place = table + 8 * (CODE >> (12 + 9 * level) & 511);
             if level == 0 {
-                wall.put(place, CODE_PAGE >> 2 | 0xcb | user);
+                put(wall, place, CODE_PAGE >> 2 | 0xcb | user);
                 return;
             }
             let next = CODE_TABLES + PAGE * u64::from(level - 1);
             // The upper levels of more than three have place 0, which is drawn, too.
-            wall.put(place, next >> 2 | V);
+            put(wall, place, next >> 2 | V);
             table = next;
         }
     }
