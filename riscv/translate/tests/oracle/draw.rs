@@ -77,9 +77,9 @@ pub(crate) fn pointer(rng: &mut Rng, case: &Case) -> u64 {
     match rng.u32(0..16) {
         0 => rng.u64(..),
         1 => NOWHERE,
-        // The last bytes of a page.
-        2..4 => page + PAGE - rng.u64(1..9),
-        4 => page + rng.u64(0..64),
+        // Before the end of a page: with some offsets across it.
+        2..5 => page + PAGE - rng.u64(1..9) - 8 * rng.u64(0..4),
+        5 => page + rng.u64(0..64),
         _ => page + 8 * rng.u64(0..64),
     }
 }
