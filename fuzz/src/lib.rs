@@ -1,4 +1,5 @@
-//! Fuzz targets for all that Poorwill reads from disks, device trees and buses.
+//! Fuzz targets for all that Poorwill reads from disks, device trees and buses, and for the
+//! instructions that it interprets.
 //!
 //! A target is one file in `src/bin/`: a function that takes bytes and panics
 //! when a promise is broken, and [`target!`]. `tools/fuzz` runs it under
