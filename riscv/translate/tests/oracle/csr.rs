@@ -16,6 +16,9 @@ const STIMECMP: u64 = 0x14d;
 const SATP: u64 = 0x180;
 const TIME: u64 = 0xc01;
 
+/// The tables in `satp`.
+const ROOT: u64 = (1 << 44) - 1;
+
 /// `scounteren` and `senvcfg`: they keep their values.
 const UNCHANGED: [u64; 2] = [0x106, 0x10a];
 
@@ -105,7 +108,10 @@ impl Model {
             // The hart keeps fewer bits of an ASID.
             SATP => {
                 let lost = (0xffff & !self.features.space_mask) << 44;
-                self.core.satp = bv(self.core.satp.bits() & !lost);
+                let satp = self.core.satp.bits() & !lost;
+                self.core.satp = bv(satp);
+                let is_own = (satp ^ self.own_satp) & ROOT == 0;
+                self.has_other_tables |= satp >> 60 != 0 && !is_own;
             }
             STIMECMP => self.deadline = self.core.stimecmp.bits(),
             _ => {}

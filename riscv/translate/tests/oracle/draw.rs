@@ -26,7 +26,7 @@ const AD: u64 = 3 << 6;
 pub(crate) const POINTERS: [u8; 5] = [8, 9, 15, 18, 19];
 /// The register of an address of code.
 pub(crate) const OF_CODE: u8 = 20;
-/// The register of a value for `satp`: other tables than the case's own would need fences.
+/// The register of a value for `satp`.
 pub(crate) const OF_SATP: u8 = 21;
 const SATP: u32 = 0x180;
 
@@ -143,7 +143,8 @@ pub(crate) fn of_form(rng: &mut Rng, form: &Form) -> u32 {
     bits
 }
 
-/// A random instruction of a program, which leaves the value for `satp` alone.
+/// A random instruction of a program, which leaves the value for `satp` alone. Its second half may
+/// not.
 fn instruction(rng: &mut Rng) -> Vec<u16> {
     loop {
         let halves = any_instruction(rng);

@@ -62,6 +62,10 @@ pub(crate) struct Model {
     /// Stores to memory and devices: physical address, bytes, value.
     pub(crate) stores: Vec<(u64, u64, u64)>,
     pub(crate) reservation: Option<Reservation>,
+    /// `satp` of the program's own tables.
+    pub(crate) own_satp: u64,
+    /// The program has put other tables into `satp`, without a fence: each result is right.
+    pub(crate) has_other_tables: bool,
 }
 
 fn core() -> Core {
@@ -87,7 +91,7 @@ fn core() -> Core {
 }
 
 impl Model {
-    pub(crate) fn new(host: FakeHost, features: Features) -> Self {
+    pub(crate) fn new(host: FakeHost, features: Features, own_satp: u64) -> Self {
         Model {
             core: core(),
             f: [0; 32],
@@ -96,6 +100,8 @@ impl Model {
             deadline: u64::MAX,
             stores: Vec::new(),
             reservation: None,
+            own_satp,
+            has_other_tables: false,
         }
     }
 

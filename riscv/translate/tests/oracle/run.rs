@@ -83,8 +83,6 @@ pub(crate) struct Pair {
     hart: VirtualHart,
     watched: Watched,
     model: Model,
-    /// `satp` of the case.
-    satp: u64,
     /// Instructions so far.
     pub(crate) steps: u64,
 }
@@ -105,7 +103,7 @@ impl Pair {
         csrs.stvec = case.stvec;
         csrs.sstatus = case.sstatus;
         csrs.sie = case.sie;
-        let mut model = Model::new(case.host().0, case.features);
+        let mut model = Model::new(case.host().0, case.features, satp);
         let core = &mut model.core;
         core.cur_privilege = match case.mode {
             Mode::User => Privilege::User,
@@ -126,7 +124,6 @@ impl Pair {
             hart,
             watched,
             model,
-            satp,
             steps: 0,
         };
         for register in 1..32 {
@@ -155,8 +152,8 @@ impl Pair {
         let satp = match self.rng.u32(0..8) {
             0 => 0,
             1 => 11 << 60,
-            _ if self.satp == 0 => 0,
-            _ => self.satp & !(0xffff << 44) | space,
+            _ if self.model.own_satp == 0 => 0,
+            _ => self.model.own_satp & !(0xffff << 44) | space,
         };
         self.set(OF_SATP, satp);
     }
@@ -187,8 +184,8 @@ impl Pair {
             self.set_deadline();
         }
         if self.hart.csrs.satp >> 60 == 0 && one_in(&mut self.rng, 4) {
-            self.hart.csrs.satp = self.satp;
-            self.model.core.satp = bv(self.satp);
+            self.hart.csrs.satp = self.model.own_satp;
+            self.model.core.satp = bv(self.model.own_satp);
         }
         let handler = self.hart.csrs.stvec & !0xfff;
         let is_in = |start: u64| self.hart.pc.wrapping_sub(start) < 0x2000;
@@ -228,6 +225,11 @@ impl Pair {
             end = self.model.step();
             left -= 1;
             self.steps += 1;
+        }
+        if self.model.has_other_tables {
+            // The rest of the program cannot be compared.
+            self.steps = u64::MAX;
+            return end;
         }
         self.model.reservation = None;
         let stop = self.hart.run(&self.watched, most);
