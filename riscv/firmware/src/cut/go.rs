@@ -20,8 +20,9 @@ use super::devices::Devices;
 use super::line::{self, line};
 use super::record::{Part, Record, place_of, record};
 use super::shared::{self, LONE};
+use super::status::{self, Armed};
 use super::stop::{are_written_back, stop};
-use super::{key, sealed, status};
+use super::{key, sealed};
 use crate::domain::{LiveDomain, report};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart, waking};
@@ -244,12 +245,11 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         false => cut::go(&going),
     };
     let ready = ready.inspect_err(|_| platform().leave_cut_record(record.base()))?;
-    let report = ready.report();
-    let wakes = release(record, &going.restored.take(), &report);
+    let armed = release(record, &going.restored.take(), &ready.report());
     // Each hart has its task by now, so another power failure finds all harts on their way. A hart
     // that wakes arms the line once its state is restored.
-    if !wakes {
-        status::arm_again(report.after);
+    if let Some(armed) = armed {
+        status::arm(armed);
     }
     own.wait()
 }
@@ -259,8 +259,9 @@ pub(crate) fn forget_all() {
     platform().leave_cut_record(0);
 }
 
-/// Reports the cut on the console, and gives each hart its task. Returns whether one of them wakes.
-fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
+/// Reports the cut on the console, and gives each hart its task. Returns the line to arm, unless a hart
+/// wakes.
+fn release(record: Record, restored: &Restored, report: &CutReport) -> Option<Armed> {
     let Restored { starts, took, .. } = restored;
     let running = starts.iter().filter(|start| start.goes_on()).count();
     let waking = starts.iter().position(HartStart::wakes);
@@ -268,10 +269,16 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
         // This ends the incomplete line.
         print!("\n");
     }
-    match waking {
-        Some(place) => wake(record, place, report, *took, restored.slept),
-        None => tell(running, report, *took),
-    }
+    let armed = match waking {
+        Some(place) => {
+            wake(record, place, report, *took, restored.slept);
+            None
+        }
+        None => {
+            tell(running, report, *took);
+            status::decide_again(report.after)
+        }
+    };
     match running + usize::from(waking.is_some()) {
         // No hart restores a state, so no hart would announce the interrupts later. A hart that
         // starts finds them pending.
@@ -287,7 +294,7 @@ fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
             hart.start(task).expect("every hart waits for its start");
         }
     }
-    waking.is_some()
+    armed
 }
 
 /// Prepares the wake of the hart with index `place`, whose OS asked for a sleep. The times are in

@@ -21,7 +21,7 @@ use crate::platform::power_fail::{CutObstacle, PowerFail};
 
 /// Why a power failure does not lead to a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-enum NotArmed {
+pub(super) enum NotArmed {
     /// The power-fail line cannot be used.
     #[error(transparent)]
     Line(#[from] CutObstacle),
@@ -40,7 +40,7 @@ enum NotArmed {
 }
 
 /// The armed line with the microseconds that Stop takes, or the reason why it is not armed.
-type Armed = Result<(&'static PowerFail, u64), NotArmed>;
+pub(super) type Armed = Result<(&'static PowerFail, u64), NotArmed>;
 
 /// Each start sets this once.
 static ARMED: Once<Armed> = Once::new();
@@ -70,7 +70,7 @@ fn decide(time: impl FnOnce(&PowerFail) -> Result<StopTime, CutReason>) -> Optio
 }
 
 /// Arms the line if it can be used: from now on it interrupts the first hart.
-fn arm(armed: Armed) {
+pub(super) fn arm(armed: Armed) {
     if let Ok((line, _)) = armed {
         line.arm();
     }
@@ -89,14 +89,12 @@ fn status(armed: Armed) -> CutStatus<NotArmed> {
     }
 }
 
-/// Arms the line again after a Go from a cut whose Stop took `after` ticks from the last quiet device to
-/// the commit. Reports it on the console.
-pub(crate) fn arm_again(after: u64) {
-    let Some(armed) = decide(|_| Ok(StopTime::measured(after))) else {
-        return;
-    };
+/// Decides it again after a Go from a cut whose Stop took `after` ticks from the last quiet device to the
+/// commit. Reports it on the console. Call this before the OS runs.
+pub(super) fn decide_again(after: u64) -> Option<Armed> {
+    let armed = decide(|_| Ok(StopTime::measured(after)))?;
     say!("cut: {}", status(armed));
-    arm(armed);
+    Some(armed)
 }
 
 /// Decides whether a power failure leads to a cut, reports it on the console and to the OS, and
