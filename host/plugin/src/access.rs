@@ -173,21 +173,26 @@ pub(crate) fn flush_data(register: u8, is_physical: bool) -> usize {
 pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
-    let register = u8::try_from(data.addr() % PHYSICAL).expect("a register's number");
+    if let Some(address) = flushed(session, hart, data.addr()) {
+        flush(&mut session.model(), address, |cache, line| {
+            cache.flush_line(hart, line);
+        });
+    }
+}
+
+/// The physical address that a hart is about to flush; `None`: it is not mapped. `data` is that of
+/// [`flush_data`].
+pub(crate) fn flushed(session: &Session, hart: usize, data: usize) -> Option<u64> {
+    let register = u8::try_from(data % PHYSICAL).expect("a register's number");
     let registers = session.registers.get();
     let value = registers.and_then(|all| session.qemu.register_value(all, register));
     let Some(value) = value else {
         fail(&format_args!("QEMU cannot read register x{register}"));
     };
-    let address = if data.addr() & PHYSICAL != 0 {
+    if data & PHYSICAL != 0 {
         Some(value)
     } else {
         session.internals.physical(session.cpu(hart), value)
-    };
-    if let Some(address) = address {
-        flush(&mut session.model(), address, |cache, line| {
-            cache.flush_line(hart, line);
-        });
     }
 }
 

@@ -15,6 +15,7 @@ use crate::qemu::counters::{Counter, NO_EXCEPTION};
 use crate::qemu::internals::{BigLock, ClockHooks, Internals};
 use crate::session::Session;
 use crate::time::{BecameIdle, FULL, Reached, Stamp, clock_time, next_jump};
+use crate::trace::hooks;
 
 /// Why the time base cannot start.
 #[derive(Debug, Error)]
@@ -112,6 +113,7 @@ unsafe extern "C" fn interrupted(cpu: *mut c_void, mask: c_int) {
 pub(crate) extern "C" fn share_used(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
+    hooks::share_used(session, hart);
     if session.options.deaf.is_some() && session.model().hears(hart) {
         let _lock = session.internals.lock();
         (session.internals).interrupt(session.cpu(hart), DEVICE_INTERRUPT);

@@ -18,6 +18,14 @@ pub(crate) fn cut(session: &Session, end: End) -> ! {
     exit_now(CUT)
 }
 
+/// A trace is complete: QEMU exits at once with `status`. The caller must not hold the model's lock.
+pub(crate) fn traced(session: &Session, status: i32) -> ! {
+    let _lock = session.internals.lock();
+    take_power(session, End::Traced, None);
+    finish(session);
+    exit_now(status)
+}
+
 /// `hart` has switched the power off. QEMU ends with `status` at its next chance, and no hart
 /// executes anything until then. QEMU flushes its disks, unless `disks=lose` is set.
 pub(crate) fn guest_power_off(session: &Session, hart: usize, status: u8) {

@@ -34,6 +34,12 @@ const THEAD: u32 = 0x000b;
 /// A fence's predecessors: W (memory writes).
 const FENCE_WRITES: u32 = 1 << 24;
 const FENCE_SUCCESSORS: u32 = 0xf << 20;
+/// R, and a fence's memory successors, R and W.
+const FENCE_READS: u32 = 1 << 25;
+const FENCE_MEMORY_AFTER: u32 = 3 << 20;
+
+/// The function of `cbo.zero`.
+const CBO_ZERO: u32 = 4;
 
 /// `slti x0, x0`: opcode, rd, funct3 and rs1.
 const MARK_MASK: u32 = 0xf_ffff;
@@ -75,6 +81,25 @@ impl Watched {
             _ => None,
         }
     }
+}
+
+/// Bytes of an instruction.
+#[must_use]
+pub fn length(word: u32) -> u64 {
+    if word & 3 == 3 { 4 } else { 2 }
+}
+
+/// Whether an instruction is a fence of memory accesses, loads or stores.
+#[must_use]
+pub fn orders_memory(word: u32) -> bool {
+    let is_fence = word & FENCE_MASK == FENCE;
+    is_fence && word & (FENCE_READS | FENCE_WRITES) != 0 && word & FENCE_MEMORY_AFTER != 0
+}
+
+/// Whether an instruction stores zeros to a line: `cbo.zero`.
+#[must_use]
+pub fn zeroes_line(word: u32) -> bool {
+    word & OPERATION_MASK == CBO && word >> 20 == CBO_ZERO
 }
 
 /// Whether an instruction raises no exception in the middle of a block: register arithmetic and
@@ -138,6 +163,21 @@ mod tests {
         ] {
             assert_eq!(Watched::of(word), watched, "{word:#010x}");
         }
+    }
+
+    #[test]
+    fn fences_and_zeroed_lines_are_known() {
+        // fence; fence r,rw; fence rw,w; fence.tso
+        for fence in [0x0ff0_000f, 0x0230_000f, 0x0310_000f, 0x8330_000f] {
+            assert!(orders_memory(fence), "{fence:#x}");
+        }
+        // pause; fence i,o; fence.i; cbo.flush; add
+        for other in [0x0100_000f, 0x0840_000f, 0x100f, 0x0025_200f, 0x00b5_0533] {
+            assert!(!orders_memory(other), "{other:#x}");
+        }
+        assert!(zeroes_line(0x0045_200f) && zeroes_line(0x0042_a00f));
+        assert!(!zeroes_line(0x0025_200f) && !zeroes_line(0x0045_300f));
+        assert_eq!((length(0x0045_200f), length(0x0505)), (4, 2));
     }
 
     #[test]

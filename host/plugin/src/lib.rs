@@ -9,6 +9,7 @@
 //! - A fair time base ([`time`]): each instruction takes one nanosecond at each hart, and harts
 //!   advance together. QEMU's own clock is the host's, and with `-icount` it counts all harts'
 //!   instructions in one sum. `time`, `cycle` and `instret` follow the fair time base.
+//! - A trace of the memory requests of a program ([`trace`]).
 //!
 //! ```text
 //! qemu-system-riscv64 -M virt,memory-backend=m
@@ -20,8 +21,8 @@
 //! [`Options`](options::Options) lists all arguments. A [`log`] records harts' wakes, executions and
 //! stores with their times. At the end the plugin writes a
 //! [`Report`](report::Report). If the guest switches the power off, or a user ends QEMU, the exit
-//! status is QEMU's own. If the plugin cuts the power it is [`CUT`], and after an error of the
-//! plugin [`FAILED`].
+//! status is QEMU's own. If the plugin cuts the power it is [`CUT`], with a complete trace
+//! [`TRACED`], and after an error of the plugin [`FAILED`].
 //!
 //! # Limits
 //!
@@ -49,6 +50,7 @@ pub mod options;
 pub mod report;
 pub mod schedule;
 pub mod time;
+pub mod trace;
 
 mod access;
 mod clock;
@@ -68,3 +70,6 @@ pub use session::FAILED;
 
 /// QEMU's exit status if the plugin cut the power, at the end of the hold-up.
 pub const CUT: i32 = 77;
+
+/// QEMU's exit status if a trace is complete.
+pub const TRACED: i32 = 76;

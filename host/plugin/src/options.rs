@@ -8,10 +8,12 @@ use crate::cache::Geometry;
 
 mod argument;
 mod code;
+mod trace;
 
 use argument::Argument;
 pub use argument::{Loads, OptionError};
 pub use code::{Code, contains};
+pub use trace::TraceOptions;
 
 /// When the plugin itself raises the power-fail line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub struct Options {
     /// `ram`: the file of the machine's RAM (`memory-backend-file,share=on`). Without it there are
     /// no caches.
     pub ram: Option<PathBuf>,
-    /// `l1`, `ways`: size of each hart's cache.
+    /// `l1`, `ways`: size of each hart's cache; of a trace, each of its two caches.
     pub geometry: Geometry,
     /// `flush-register`: address of a block with the registers `Flush64` (+0x200) and `Flush32`
     /// (+0x240), which the plugin creates.
@@ -75,6 +77,8 @@ pub struct Options {
     pub report: Option<PathBuf>,
     /// `log`, `log-pc`, `log-stores`: what the [log](crate::log) records.
     pub log: Option<LogOptions>,
+    /// `trace` and its kind: the [trace](crate::trace) of memory requests.
+    pub trace: Option<TraceOptions>,
 }
 
 /// What the log records besides the harts' wakes, and where.
@@ -122,6 +126,7 @@ impl Default for Options {
             control: None,
             report: None,
             log: None,
+            trace: None,
         }
     }
 }
@@ -136,6 +141,7 @@ impl Options {
         let mut options = Options::default();
         let mut parts = Parts::default();
         let mut seen = Vec::new();
+        let mut of_trace = Vec::new();
         for text in arguments {
             let (key, value) =
                 (text.split_once('=')).ok_or_else(|| OptionError::NoValue(text.into()))?;
@@ -143,9 +149,20 @@ impl Options {
                 return Err(OptionError::Twice(key.into()));
             }
             seen.push(key);
-            options.set(&mut parts, &Argument { key, value })?;
+            let argument = Argument { key, value };
+            match key.starts_with("trace-") {
+                true => of_trace.push(argument),
+                false => options.set(&mut parts, &argument)?,
+            }
         }
         options.join(parts)?;
+        for argument in of_trace {
+            let trace = options.trace.as_mut().ok_or(OptionError::Needs {
+                key: "trace-...",
+                needed: "trace",
+            })?;
+            trace.set(&argument)?;
+        }
         options.check(&seen)?;
         Ok(options)
     }
@@ -176,6 +193,7 @@ impl Options {
             }
             "control" => self.control = Some(argument.path()?),
             "report" => self.report = Some(argument.path()?),
+            "trace" => self.trace = Some(TraceOptions::to(argument.path()?)),
             "log" => parts.log.file = argument.path()?,
             "log-pc" => parts.log.code = argument.ranges()?,
             "log-stores" => parts.log.registers = argument.ranges()?,
@@ -237,6 +255,8 @@ impl Options {
     /// Refuses options that have no effect. A slip would otherwise look like a result.
     fn check(&self, given: &[&str]) -> Result<(), OptionError> {
         let is_signalled = self.signal != SignalWhen::Never || self.control.is_some();
+        let has_cache = self.ram.is_some() || self.trace.is_some();
+        let is_alone = self.ram.is_none() && !is_signalled && self.log.is_none();
         let rules = [
             (
                 "hold-up",
@@ -253,8 +273,10 @@ impl Options {
             ("log", self.time, "time=on"),
             ("log-pc", self.log.is_some(), "log"),
             ("log-stores", self.log.is_some(), "log"),
-            ("l1", self.ram.is_some(), "ram"),
-            ("ways", self.ram.is_some(), "ram"),
+            ("l1", has_cache, "ram or trace"),
+            ("ways", has_cache, "ram or trace"),
+            ("trace", self.time, "time=on"),
+            ("trace", is_alone, "to be without ram, signals and log"),
             ("flush-register", self.ram.is_some(), "ram"),
         ];
         for (key, holds, needed) in rules {
@@ -334,8 +356,46 @@ mod tests {
                 code: vec![0x8000_0000..0x8000_0001, 0x8000_0008..0x8000_0009],
                 registers: vec![0x300_1080..0x300_1100, 0x300_1108..0x300_1109],
             }),
+            trace: None,
         };
         assert_eq!(options, expected);
+    }
+
+    #[test]
+    fn options_of_a_trace_come_in_any_order() {
+        let [guest, program] = ["ab".repeat(32), "0f".repeat(32)];
+        let [guest_is, program_is] = [("guest", &guest), ("program", &program)]
+            .map(|(name, digest)| format!("trace-{name}={digest}"));
+        let arguments = [
+            "trace-skip=5",
+            "l1=8192",
+            "trace=/tmp/t",
+            &guest_is,
+            &program_is,
+        ];
+        let options = Options::parse(arguments).expect("all are right");
+        let trace = options.trace.expect("a trace");
+        assert_eq!(trace.file, std::path::Path::new("/tmp/t"));
+        assert_eq!((trace.skip, trace.instructions), (5, 100_000_000));
+        assert_eq!(
+            [trace.guest.to_string(), trace.program.to_string()],
+            [guest, program]
+        );
+        assert_eq!(options.geometry.bytes(), 8192);
+        assert_eq!(error(&["trace-skip=5"]), "`trace-...` needs trace");
+        assert_eq!(
+            error(&["trace=a", "trace-of=5"]),
+            "there is no option `trace-of`"
+        );
+        assert!(error(&["trace=a", "trace-guest=abc"]).contains("64 hexadecimal digits"));
+        assert!(error(&["trace=a", "trace-instructions=0"]).contains("from 1"));
+        assert_eq!(error(&["trace=a", "time=off"]), "`trace` needs time=on");
+        for other in ["ram=b", "signal-at=5", "control=c", "log=d"] {
+            assert_eq!(
+                error(&["trace=a", other]),
+                "`trace` needs to be without ram, signals and log"
+            );
+        }
     }
 
     #[test]
@@ -384,7 +444,7 @@ mod tests {
             "`deaf-for` needs deaf"
         );
         assert_eq!(error(&["deaf=1", "deaf-for=1"]), "`deaf` needs a signal");
-        assert_eq!(error(&["l1=4096"]), "`l1` needs ram");
+        assert_eq!(error(&["l1=4096"]), "`l1` needs ram or trace");
         assert_eq!(error(&["log-stores=1"]), "`log-stores` needs log");
         assert_eq!(error(&["log=a", "time=off"]), "`log` needs time=on");
         assert!(error(&["signal-at=1", "signal-pc=1"]).contains("the only one of these three"));

@@ -10,6 +10,8 @@ pub enum End {
     PowerOff,
     /// The hold-up ran out: QEMU ended with [`CUT`](crate::CUT).
     HoldUp,
+    /// A trace was complete: QEMU ended with [`TRACED`](crate::TRACED).
+    Traced,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -108,6 +108,17 @@ impl Session {
         harts.max_by_key(|hart| address(&self.cpus[*hart]))
     }
 
+    /// Instructions that a hart has executed.
+    pub(crate) fn executed_by(&self, hart: usize) -> u64 {
+        self.model()
+            .instructions(hart, self.qemu.read_counter(hart))
+    }
+
+    /// Instructions that each hart has executed.
+    pub(crate) fn executed(&self) -> Vec<u64> {
+        (0..self.harts).map(|hart| self.executed_by(hart)).collect()
+    }
+
     /// Each hart's counter of executed instructions.
     pub(crate) fn counters(&self) -> Vec<u64> {
         let harts = 0..self.harts;

@@ -14,6 +14,7 @@ use crate::report::Cause;
 use crate::session::{Session, fail};
 use crate::signal;
 use crate::time::FULL;
+use crate::trace::hooks;
 
 /// Guards [`begin`]. At the first translated block the machine is complete, and its memory loaded.
 static BEGUN: Once = Once::new();
@@ -29,10 +30,19 @@ pub(crate) extern "C" fn translated(_id: PluginId, block: Block) {
     let instructions = session.qemu.instructions(block);
     let words = instructions.iter().map(|own| session.qemu.word(*own));
     let words: Vec<_> = words.collect();
-    let stops = |at: usize| is_stop(session, instructions[at], words[at]);
+    // A fetch is counted before its instruction, so these calls come before the counts.
+    let fetches = match hooks::is_tracing() {
+        true => hooks::watch_fetches(session, &instructions, &words),
+        false => Vec::new(),
+    };
+    let enters = |at: usize| fetches.get(at) == Some(&true);
+    let stops = |at: usize| enters(at) || is_stop(session, instructions[at], words[at]);
     count(session, &instructions, &words, stops);
-    for (instruction, word) in instructions.into_iter().zip(words) {
-        watch(session, &sees, instruction, word);
+    for (instruction, word) in instructions.iter().zip(&words) {
+        watch(session, &sees, *instruction, *word);
+        if hooks::is_tracing() {
+            hooks::watch(session, *instruction, *word);
+        }
     }
 }
 
@@ -146,6 +156,7 @@ extern "C" fn marks(number: c_uint, data: *mut c_void) {
     let counter = session.qemu.read_counter(hart);
     let mark = u16::try_from(data.addr()).expect("a mark's number");
     session.model().mark(hart, mark, counter);
+    hooks::marked(session, hart, mark);
 }
 
 /// QEMU calls this before an instruction that the log records.

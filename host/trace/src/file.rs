@@ -24,9 +24,7 @@ impl TraceFile {
     ///
     /// The file cannot be written.
     pub fn create(file: &Path, setting: Setting) -> io::Result<Self> {
-        let mut part = OsString::from(file);
-        part.push(".part");
-        let part = PathBuf::from(part);
+        let part = part_of(file);
         let to = BufWriter::new(File::create(&part)?);
         let mut trace = TraceFile {
             writer: None,
@@ -49,6 +47,18 @@ impl TraceFile {
         }
     }
 
+    /// Removes the part of a trace that cannot be dropped, as its thread does not end.
+    ///
+    /// # Errors
+    ///
+    /// The part cannot be removed. One that does not exist is no error.
+    pub fn discard(file: &Path) -> io::Result<()> {
+        match fs::remove_file(part_of(file)) {
+            Err(reason) if reason.kind() != io::ErrorKind::NotFound => Err(reason),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Completes the file.
     ///
     /// # Errors
@@ -63,6 +73,13 @@ impl TraceFile {
         }
         Ok(())
     }
+}
+
+/// The name of a trace that is not complete.
+fn part_of(file: &Path) -> PathBuf {
+    let mut part = OsString::from(file);
+    part.push(".part");
+    PathBuf::from(part)
 }
 
 impl Drop for TraceFile {

@@ -22,6 +22,7 @@ pub use coding::Record;
 pub use error::TraceError;
 pub use file::TraceFile;
 pub use header::{Digest, HartCounts, Header, Setting};
+pub use poorwill_oc_pmem::Kind;
 pub use reader::Reader;
 pub use requests::Requests;
 pub use writer::Writer;

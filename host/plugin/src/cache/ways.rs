@@ -41,6 +41,11 @@ impl Geometry {
     }
 
     #[must_use]
+    pub fn sets(&self) -> usize {
+        self.sets
+    }
+
+    #[must_use]
     pub fn ways(&self) -> usize {
         self.ways
     }

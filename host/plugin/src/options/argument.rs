@@ -57,7 +57,7 @@ pub(super) struct Argument<'a> {
 }
 
 impl Argument<'_> {
-    fn malformed(&self, wanted: &'static str) -> OptionError {
+    pub(super) fn malformed(&self, wanted: &'static str) -> OptionError {
         OptionError::Malformed {
             key: self.key.into(),
             value: self.value.into(),

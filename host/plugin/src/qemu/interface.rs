@@ -88,10 +88,13 @@ struct RegisterDescription {
 /// `QEMU_PLUGIN_INLINE_ADD_U64`, `QEMU_PLUGIN_COND_GE`.
 const INLINE_ADD: c_int = 0;
 const AT_LEAST: c_int = 7;
+/// `QEMU_PLUGIN_COND_NE`.
+const OTHER: c_int = 3;
 /// `QEMU_PLUGIN_CB_NO_REGS`, `QEMU_PLUGIN_CB_R_REGS`.
 const NO_REGISTERS: c_int = 0;
 const READS_REGISTERS: c_int = 1;
-/// `QEMU_PLUGIN_MEM_W`, `QEMU_PLUGIN_MEM_RW`.
+/// `QEMU_PLUGIN_MEM_R`, `QEMU_PLUGIN_MEM_W`, `QEMU_PLUGIN_MEM_RW`.
+const LOADS: c_int = 1;
 const STORES: c_int = 2;
 const LOADS_AND_STORES: c_int = 3;
 
@@ -103,6 +106,7 @@ functions! {
         fn qemu_plugin_tb_n_insns(*const c_void) -> usize;
         fn qemu_plugin_tb_get_insn(*const c_void, usize) -> *mut c_void;
         fn qemu_plugin_insn_vaddr(*const c_void) -> u64;
+        fn qemu_plugin_insn_haddr(*const c_void) -> *const c_void;
         fn qemu_plugin_insn_data(*const c_void, *mut c_void, usize) -> usize;
         fn qemu_plugin_register_vcpu_tb_trans_cb(PluginId, Translated);
         fn qemu_plugin_register_vcpu_init_cb(PluginId, Made);
@@ -113,6 +117,9 @@ functions! {
         );
         fn qemu_plugin_register_vcpu_insn_exec_cb(
             *mut c_void, Executed, c_int, *mut c_void,
+        );
+        fn qemu_plugin_register_vcpu_insn_exec_cond_cb(
+            *mut c_void, Executed, c_int, c_int, Entry, u64, *mut c_void,
         );
         fn qemu_plugin_register_vcpu_mem_cb(
             *mut c_void, Accessed, c_int, c_int, *mut c_void,
@@ -155,8 +162,9 @@ const NAMES: [&CStr; 32] = [
     c"s10", c"s11", c"t3", c"t4", c"t5", c"t6",
 ];
 
-/// Size of a hart's scoreboard entry. The counter of instructions is alone in its cache line.
+/// Size of a hart's scoreboard entry: the counter of instructions, and the line of its last fetch.
 const PLACE_BYTES: usize = 64;
+const LINE_PLACE: usize = 8;
 
 /// The plugin interface, and a counter of instructions for each hart.
 #[derive(Debug)]
@@ -211,10 +219,25 @@ impl Interface {
         self.counter(hart).store(value, Ordering::Relaxed);
     }
 
+    /// Sets the line of a hart's last fetch.
+    pub(crate) fn set_line(&self, hart: usize, line: u64) {
+        let number = c_uint::try_from(hart).expect("QEMU's numbers of harts are small");
+        // SAFETY: as for the counter, of whose entry the line is another part.
+        unsafe {
+            let place = (self.functions.qemu_plugin_scoreboard_find)(self.score, number);
+            AtomicU64::from_ptr(place.cast::<u8>().add(LINE_PLACE).cast())
+                .store(line, Ordering::Relaxed);
+        }
+    }
+
     fn entry(&self) -> Entry {
+        self.entry_at(0)
+    }
+
+    fn entry_at(&self, offset: usize) -> Entry {
         Entry {
             score: self.score,
-            offset: 0,
+            offset,
         }
     }
 
@@ -248,6 +271,30 @@ impl Interface {
     pub(crate) fn address(&self, instruction: Instruction) -> u64 {
         // SAFETY: QEMU gave it for the duration of its block's translation.
         unsafe { (self.functions.qemu_plugin_insn_vaddr)(instruction.0) }
+    }
+
+    /// Where QEMU's own memory has the instruction; `None`: it is not in RAM.
+    pub(crate) fn host_address(&self, instruction: Instruction) -> Option<u64> {
+        // SAFETY: QEMU gave it for the duration of its block's translation.
+        let address = unsafe { (self.functions.qemu_plugin_insn_haddr)(instruction.0) };
+        (!address.is_null()).then(|| address.addr() as u64)
+    }
+
+    /// Makes QEMU call `call` with `line` before an instruction executes, unless `line` is that of
+    /// the hart's last fetch.
+    pub(crate) fn call_if_other_line(&self, instruction: Instruction, call: Executed, line: u32) {
+        // SAFETY: as above; the entry lives for ever.
+        unsafe {
+            (self.functions.qemu_plugin_register_vcpu_insn_exec_cond_cb)(
+                instruction.0,
+                call,
+                NO_REGISTERS,
+                OTHER,
+                self.entry_at(LINE_PLACE),
+                line.into(),
+                std::ptr::without_provenance_mut(line as usize),
+            );
+        }
     }
 
     /// Makes the instruction add `number` to its hart's counter before it executes.
@@ -312,6 +359,20 @@ impl Interface {
     /// Makes QEMU call `call` after each store of an instruction, and after each load if `loads`.
     pub(crate) fn call_after_access(&self, instruction: Instruction, call: Accessed, loads: bool) {
         let which = if loads { LOADS_AND_STORES } else { STORES };
+        self.call_after(instruction, call, which);
+    }
+
+    /// Makes QEMU call `call` after each store of an instruction.
+    pub(crate) fn call_after_store(&self, instruction: Instruction, call: Accessed) {
+        self.call_after(instruction, call, STORES);
+    }
+
+    /// Makes QEMU call `call` after each load of an instruction.
+    pub(crate) fn call_after_load(&self, instruction: Instruction, call: Accessed) {
+        self.call_after(instruction, call, LOADS);
+    }
+
+    fn call_after(&self, instruction: Instruction, call: Accessed, which: c_int) {
         // SAFETY: QEMU gave it for the duration of its block's translation.
         unsafe {
             (self.functions.qemu_plugin_register_vcpu_mem_cb)(
@@ -333,6 +394,15 @@ impl Interface {
                 address: (self.functions.qemu_plugin_hwaddr_phys_addr)(place),
                 is_device: (self.functions.qemu_plugin_hwaddr_is_io)(place),
             })
+        }
+    }
+
+    /// The physical address of the access that QEMU reports now; `None`: QEMU does not know it.
+    pub(crate) fn physical(&self, info: u32, address: u64) -> Option<u64> {
+        // SAFETY: the result is valid until this thread's next call.
+        unsafe {
+            let place = (self.functions.qemu_plugin_get_hwaddr)(info, address);
+            (!place.is_null()).then(|| (self.functions.qemu_plugin_hwaddr_phys_addr)(place))
         }
     }
 

@@ -37,6 +37,7 @@ functions! {
         );
         fn memory_region_add_subregion(*mut c_void, u64, *mut c_void);
         fn get_system_memory() -> *mut c_void;
+        fn cpu_physical_memory_map(u64, *mut u64, bool) -> *mut c_void;
     }
 }
 
@@ -234,6 +235,17 @@ impl Internals {
     pub(crate) fn interrupt(&self, cpu: Cpu, mask: c_int) {
         // SAFETY: QEMU passed the hart, in a call of its own.
         unsafe { (self.functions.tcg_handle_interrupt)(cpu.0.as_ptr(), mask) }
+    }
+
+    /// Where QEMU has the RAM at a physical address in its own memory, and the RAM's bytes from
+    /// there on; `None`: it is not RAM.
+    pub(crate) fn memory_at(&self, address: u64) -> Option<(u64, u64)> {
+        const MOST: u64 = 1 << 38;
+        let mut bytes = MOST;
+        // SAFETY: QEMU maps RAM as it is, and only counts the use, which is never given back.
+        let host =
+            unsafe { (self.functions.cpu_physical_memory_map)(address, &raw mut bytes, false) };
+        (!host.is_null()).then(|| (host.addr() as u64, bytes))
     }
 
     /// The physical address of a hart's virtual address; `None`: it is not mapped.

@@ -43,6 +43,7 @@ pub(crate) struct Machine {
     harts: usize,
     board: &'static str,
     more: Vec<&'static str>,
+    has_caches: bool,
 }
 
 /// A machine that runs.
@@ -54,6 +55,7 @@ pub(crate) struct Running {
 
 /// What a machine leaves.
 pub(crate) struct Ended {
+    machine: Machine,
     pub(crate) status: Option<i32>,
     pub(crate) errors: String,
     ram: Vec<u8>,
@@ -69,6 +71,7 @@ impl Machine {
             harts: 1,
             board: "virt",
             more: Vec::new(),
+            has_caches: true,
         };
         machine.assemble(source);
         machine.fill();
@@ -81,6 +84,14 @@ impl Machine {
 
     pub(crate) fn board(self, board: &'static str) -> Self {
         Machine { board, ..self }
+    }
+
+    /// The plugin gets no file of the RAM.
+    pub(crate) fn without_caches(self) -> Self {
+        Machine {
+            has_caches: false,
+            ..self
+        }
     }
 
     /// More arguments for QEMU.
@@ -97,7 +108,7 @@ impl Machine {
         let [text, object, guest] = ["guest.s", "guest.o", "guest.elf"].map(|name| self.file(name));
         fs::write(&text, [PRELUDE, source].concat()).expect("it is written");
         let mut assembler = Command::new("riscv64-linux-gnu-as");
-        assembler.arg("-march=rv64imac_zicsr_zifencei_zicbom");
+        assembler.arg("-march=rv64imac_zicsr_zifencei_zicbom_zicboz");
         run(assembler.arg("-o").arg(&object).arg(&text));
         let mut linker = Command::new("riscv64-linux-gnu-ld");
         linker.args(["-Ttext=0x80000000", "-e", "_start", "-o"]);
@@ -120,10 +131,13 @@ impl Machine {
         let place = |name| self.file(name).display().to_string();
         let folder = self.folder.path().display().to_string();
         let arguments = arguments.replace('@', &folder);
+        let ram = match self.has_caches {
+            true => format!("ram={},", place("ram")),
+            false => String::new(),
+        };
         let plugin = format!(
-            "{},ram={},report={}{}{arguments}",
+            "{},{ram}report={}{}{arguments}",
             plugin().display(),
-            place("ram"),
             place("report"),
             if arguments.is_empty() { "" } else { "," },
         );
@@ -207,6 +221,7 @@ impl Running {
         let report = fs::read_to_string(self.file("report")).ok();
         let ram = fs::read(self.file("ram")).expect("it is read");
         Ended {
+            machine: self.machine,
             status,
             errors,
             ram,
@@ -216,6 +231,10 @@ impl Running {
 }
 
 impl Ended {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.machine.file(name)
+    }
+
     /// The report, of a machine that ended with `status`.
     pub(crate) fn report(&self, status: i32) -> &Report {
         assert_eq!(self.status, Some(status), "{}", self.errors);

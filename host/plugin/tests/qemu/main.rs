@@ -4,3 +4,4 @@
 mod caches;
 mod machine;
 mod signals;
+mod traces;

@@ -1,0 +1,265 @@
+//! Writes the requests of harts within the window.
+
+use std::io;
+
+use poorwill_trace::{HartCounts, Kind, Record, Setting, TraceFile};
+
+use super::caches::Caches;
+use super::window::{Phase, Window};
+use crate::cache::Geometry;
+use crate::options::TraceOptions;
+
+/// An access of a hart to a line of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Load,
+    Store,
+    /// The first instruction of a line after another line.
+    Fetch,
+    /// An instruction that writes the line back.
+    Flush,
+}
+
+/// A recording. Without [`Recorder::finish`] no file stays.
+#[derive(Debug)]
+pub struct Recorder {
+    caches: Caches,
+    window: Window,
+    file: TraceFile,
+    counts: Vec<HartCounts>,
+    /// Each hart's instructions in the window up to its last record.
+    told: Vec<u64>,
+}
+
+impl Recorder {
+    /// Begins at the mark, when each hart has executed `executed` instructions.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn begin(
+        options: &TraceOptions,
+        geometry: Geometry,
+        executed: Vec<u64>,
+    ) -> io::Result<Self> {
+        let narrow = |number: usize| u32::try_from(number).map_err(io::Error::other);
+        let harts = executed.len();
+        let setting = Setting {
+            harts: narrow(harts)?,
+            cache: narrow(geometry.bytes())?,
+            ways: narrow(geometry.ways())?,
+            skipped: options.skip,
+            window: options.instructions,
+            guest: options.guest,
+            program: options.program,
+        };
+        Ok(Recorder {
+            caches: Caches::new(geometry, harts),
+            window: Window::new(options.skip, options.instructions, executed),
+            file: TraceFile::create(&options.file, setting)?,
+            counts: vec![HartCounts::default(); harts],
+            told: vec![0; harts],
+        })
+    }
+
+    /// A hart accesses a line. `executed` tells its instructions since the machine's start, and is
+    /// asked only for a request to memory.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn access(
+        &mut self,
+        hart: usize,
+        access: Access,
+        line: u32,
+        executed: impl Fn() -> u64,
+    ) -> io::Result<()> {
+        let Recorder {
+            caches,
+            window,
+            file,
+            counts,
+            told,
+        } = self;
+        let mut written = Ok(());
+        let mut request = |kind, line| {
+            if window.phase() == Phase::Recording && written.is_ok() {
+                let within = window.within(hart, executed());
+                written = push(file, &mut told[hart], hart, kind, line, within);
+            }
+        };
+        match access {
+            Access::Load => {
+                counts[hart].loads += 1;
+                caches.load(hart, line, &mut request);
+            }
+            Access::Store => {
+                counts[hart].stores += 1;
+                caches.store(hart, line, &mut request);
+            }
+            Access::Fetch => {
+                counts[hart].fetches += 1;
+                caches.fetch(hart, line, &mut request);
+            }
+            Access::Flush => caches.flush(line, &mut request),
+        }
+        written
+    }
+
+    /// A hart executes a fence.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn fence(&mut self, hart: usize, executed: u64) -> io::Result<()> {
+        if self.window.phase() != Phase::Recording {
+            return Ok(());
+        }
+        let within = self.window.within(hart, executed);
+        let told = &mut self.told[hart];
+        push(&mut self.file, told, hart, Kind::Fence, 0, within)
+    }
+
+    /// Takes note of a hart's instructions; see [`Window::reached`]. Returns whether the window is
+    /// full.
+    pub fn reached(&mut self, hart: usize, executed: u64, all: impl FnOnce() -> Vec<u64>) -> bool {
+        if self.window.reached(hart, executed, all) == Some(Phase::Recording) {
+            self.counts.fill(HartCounts::default());
+        }
+        self.window.phase() == Phase::Full
+    }
+
+    /// Completes the file. `executed`: each hart's instructions since the machine's start.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written. It is not there then.
+    pub fn finish(self, executed: &[u64]) -> io::Result<()> {
+        let mut counts = self.counts;
+        for (hart, count) in counts.iter_mut().enumerate() {
+            count.instructions = self.window.within(hart, executed[hart]);
+        }
+        self.file.finish(counts, true)
+    }
+}
+
+fn push(
+    file: &mut TraceFile,
+    told: &mut u64,
+    hart: usize,
+    kind: Kind,
+    line: u32,
+    within: u64,
+) -> io::Result<()> {
+    let instructions = within - *told;
+    *told = within;
+    file.push(&Record {
+        hart: u16::try_from(hart).map_err(io::Error::other)?,
+        kind,
+        line,
+        instructions,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    use poorwill_trace::Reader;
+
+    use super::*;
+    use crate::options::Options;
+
+    fn begin(file: &Path, arguments: &[&str], executed: &[u64]) -> Recorder {
+        let file = format!("trace={}", file.display());
+        let arguments = [&[&*file], arguments].concat();
+        let options = Options::parse(arguments).expect("they are right");
+        let trace = options.trace.expect("a trace");
+        Recorder::begin(&trace, options.geometry, executed.to_vec()).expect("a file")
+    }
+
+    #[test]
+    fn the_window_alone_is_recorded_with_warm_caches() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("one.trace");
+        let arguments = [
+            "trace-skip=100",
+            "trace-instructions=50",
+            "l1=256",
+            "ways=2",
+        ];
+        let mut recorder = begin(&name, &arguments, &[1000, 10]);
+        let at = |executed| move || executed;
+        recorder
+            .access(0, Access::Store, 3, at(1001))
+            .expect("written");
+        recorder
+            .access(0, Access::Load, 5, at(1050))
+            .expect("written");
+        recorder.fence(1, 60).expect("written");
+        assert!(!recorder.reached(0, 1100, || vec![1100, 70]));
+        recorder
+            .access(0, Access::Load, 5, at(1101))
+            .expect("written");
+        recorder
+            .access(1, Access::Load, 3, at(75))
+            .expect("written");
+        recorder
+            .access(1, Access::Fetch, 9, at(80))
+            .expect("written");
+        recorder.fence(1, 95).expect("written");
+        assert!(recorder.reached(0, 1151, Vec::new));
+        recorder
+            .access(1, Access::Load, 7, at(99))
+            .expect("written");
+        assert!(!name.exists());
+        recorder.finish(&[1151, 100]).expect("written");
+        let mut reader = Reader::new(File::open(&name).expect("a file")).expect("a header");
+        let mut records = Vec::new();
+        while let Some(record) = reader.next_record().expect("a record") {
+            records.push((record.hart, record.kind, record.line, record.instructions));
+        }
+        let expected = [
+            (1, Kind::WriteBack, 3, 5),
+            (1, Kind::Load, 3, 0),
+            (1, Kind::Fetch, 9, 5),
+            (1, Kind::Fence, 0, 15),
+        ];
+        assert_eq!(records, expected);
+        let header = reader.header();
+        assert!(header.is_whole);
+        assert_eq!((header.setting.skipped, header.setting.window), (100, 50));
+        let counts = |hart: usize| header.harts[hart];
+        assert_eq!(
+            (counts(0).instructions, counts(0).loads, counts(0).stores),
+            (51, 1, 0)
+        );
+        assert_eq!(
+            (counts(1).instructions, counts(1).loads, counts(1).fetches),
+            (30, 2, 1)
+        );
+    }
+
+    #[test]
+    fn a_hit_does_not_ask_for_the_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut recorder = begin(&folder.path().join("t"), &[], &[0]);
+        let asked = Cell::new(0);
+        for _ in 0..9 {
+            let executed = || {
+                asked.set(asked.get() + 1);
+                7
+            };
+            recorder
+                .access(0, Access::Load, 3, executed)
+                .expect("written");
+        }
+        assert_eq!(asked.get(), 1);
+        drop(recorder);
+        let left = fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 0, "no file stays without an end");
+    }
+}

@@ -1,0 +1,212 @@
+//! Traces that the plugin records in a real QEMU.
+
+use std::fs;
+
+use crate::machine::{Ended, Machine, is_ready};
+use poorwill_plugin::report::End;
+use poorwill_plugin::{FAILED, TRACED};
+use poorwill_trace::{Header, Kind, Reader, Record};
+
+/// Number of the test's first line in RAM.
+const FIRST: u32 = 0x10_0000 / 64;
+
+/// The trace that a machine has left.
+fn read(ended: &Ended) -> (Header, Vec<Record>) {
+    let file = fs::File::open(ended.file("trace")).expect("a trace");
+    let mut reader = Reader::new(file).expect("a header");
+    let mut records = Vec::new();
+    while let Some(record) = reader.next_record().expect("a record") {
+        records.push(record);
+    }
+    (reader.header().clone(), records)
+}
+
+/// Requests for the test's lines, by their numbers.
+fn of_data(records: &[Record]) -> Vec<(u16, Kind, u32)> {
+    let data = (records.iter()).filter(|one| one.kind != Kind::Fetch && one.kind != Kind::Fence);
+    data.map(|one| (one.hart, one.kind, one.line.wrapping_sub(FIRST)))
+        .collect()
+}
+
+#[test]
+fn a_program_after_the_mark_is_recorded() {
+    if !is_ready() {
+        return;
+    }
+    // The caches have two sets of two ways.
+    let source = "
+        li a0, DATA
+        sd a1, 0(a0)
+        slti x0, x0, 2000
+        j 2f
+        .align 6
+    2:  ld a1, 0(a0)
+        ld a1, 8(a0)
+        sd a1, 128(a0)
+        fence rw, rw
+        addi a2, a0, 256
+        cbo.zero (a2)
+        addi a2, a0, 128
+        cbo.flush (a2)
+        sd a1, 62(a0)
+    1:  j 1b
+    ";
+    let machine = Machine::new(source).without_caches();
+    let ended = machine.run("l1=256,ways=2,trace-instructions=5000,trace=@/trace");
+    assert_eq!(ended.report(TRACED).end, End::Traced);
+    let (header, records) = read(&ended);
+    assert_eq!((header.setting.harts, header.setting.cache), (1, 256));
+    assert_eq!((header.setting.ways, header.setting.window), (2, 5000));
+    assert!(
+        (5000..7000).contains(&header.harts[0].instructions),
+        "{header:?}"
+    );
+    // A store over two lines counts twice.
+    assert_eq!((header.harts[0].loads, header.harts[0].stores), (2, 4));
+    let expected = [
+        (0, Kind::Load, 0),
+        (0, Kind::Store, 2),
+        (0, Kind::Store, 4),
+        (0, Kind::Flush, 2),
+        (0, Kind::Store, 0),
+        (0, Kind::Store, 1),
+    ];
+    assert_eq!(of_data(&records), expected);
+    // The second load hits, the store is the third instruction, and the fence the
+    // fourth.
+    let executed = records.iter().map(|record| record.instructions);
+    let executed: Vec<_> = executed.collect();
+    let kinds: Vec<_> = records.iter().map(|record| record.kind).collect();
+    assert_eq!(
+        kinds[..3],
+        [Kind::Fetch, Kind::Load, Kind::Store],
+        "{records:?}"
+    );
+    assert_eq!(executed[..3], [1, 1, 2], "the jump comes first");
+    let fence = kinds.iter().position(|kind| *kind == Kind::Fence);
+    assert_eq!(fence.map(|at| executed[at]), Some(1));
+}
+
+#[test]
+fn harts_take_each_others_dirty_lines_and_each_run_is_the_same() {
+    if !is_ready() {
+        return;
+    }
+    let source = "
+        li a0, DATA
+        csrr t0, mhartid
+        bnez t0, 2f
+        slti x0, x0, 2000
+        li a3, 100
+    1:  addi a1, a1, 1
+        sd a1, 0(a0)
+        fence w, w
+        sd a1, 64(a0)
+        addi a3, a3, -1
+        bnez a3, 1b
+    5:  j 5b
+    2:  ld a2, 64(a0)
+        fence r, r
+        ld a4, 0(a0)
+        j 2b
+    ";
+    let run = || {
+        let machine = Machine::new(source).harts(2).without_caches();
+        let ended = machine.run("trace-instructions=20000,trace=@/trace");
+        ended.report(TRACED);
+        (
+            fs::read(ended.file("trace")).expect("a trace"),
+            read(&ended).1,
+        )
+    };
+    let (bytes, records) = run();
+    let data = of_data(&records);
+    let taken = data.windows(2).filter(
+        |two| matches!(two, [(1, Kind::WriteBack, line), (1, Kind::Load, same)] if line == same),
+    );
+    assert!(
+        taken.count() > 0,
+        "hart 1 reads what hart 0 has written: {data:?}"
+    );
+    assert_eq!(run().0, bytes, "a second run has the same bytes");
+}
+
+#[test]
+fn no_trace_stays_of_a_machine_that_ends_early() {
+    if !is_ready() {
+        return;
+    }
+    for (source, words) in [
+        (
+            "slti x0, x0, 2000\n off\n sleep",
+            "ended before its window was full",
+        ),
+        ("off\n sleep", "ended before its window was full"),
+    ] {
+        let machine = Machine::new(source).without_caches();
+        let ended = machine.run("trace=@/trace");
+        assert_eq!(ended.status, Some(FAILED), "{}", ended.errors);
+        assert!(ended.errors.contains(words), "{}", ended.errors);
+        for name in ["trace", "trace.part"] {
+            assert!(!ended.file(name).exists(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_named() {
+    if !is_ready() {
+        return;
+    }
+    let machine = Machine::new("slti x0, x0, 2000\n1: j 1b").without_caches();
+    let ended = machine.run("trace=@/none/trace");
+    assert_eq!(ended.status, Some(FAILED), "{}", ended.errors);
+    let words = ["none/trace cannot be written", "No such file"];
+    assert!(
+        words.iter().all(|word| ended.errors.contains(word)),
+        "{}",
+        ended.errors
+    );
+}
+
+/// A file system without room, which needs root to make.
+#[test]
+fn a_full_disk_leaves_no_part() {
+    if !is_ready() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k", "none"])
+        .arg(folder.path())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("passed over: no small file system can be made");
+        return;
+    }
+    // Each load misses, in an order that does not compress.
+    let source = "
+        slti x0, x0, 2000
+        li a0, DATA
+        li a3, 0x5851f42d4c957f2d
+        li a5, 0x1ffffc0
+    1:  mul a2, a2, a3
+        addi a2, a2, 1
+        srli a4, a2, 20
+        and a4, a4, a5
+        add a4, a4, a0
+        ld a1, 0(a4)
+        j 1b
+    ";
+    let machine = Machine::new(source).without_caches();
+    let file = folder.path().join("trace");
+    let ended = machine.run(&format!("trace={}", file.display()));
+    let left = fs::read_dir(folder.path()).map(Iterator::count);
+    let unmounted = std::process::Command::new("umount")
+        .arg(folder.path())
+        .status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    assert_eq!(ended.status, Some(FAILED), "{}", ended.errors);
+    assert!(ended.errors.contains("No space left"), "{}", ended.errors);
+    assert_eq!(left.expect("a folder"), 0);
+}
