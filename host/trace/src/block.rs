@@ -10,6 +10,6 @@ pub(crate) struct BlockHead {
     pub(crate) packed: U32,
     /// Bytes of the contents.
     pub(crate) length: U32,
-    /// Checksum of the contents.
+    /// Checksum of the compressed contents.
     pub(crate) checksum: U64,
 }

@@ -16,6 +16,9 @@ const MAGIC: [u8; 8] = *b"PWTRACE\0";
 /// The most harts.
 const MOST_HARTS: u32 = 512;
 
+/// Bytes of a line.
+const LINE: u64 = 64;
+
 /// The first bytes of a header: they tell the version and the header's length.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -41,6 +44,7 @@ struct RawHeader {
     is_whole: U32,
     skipped: U64,
     window: U64,
+    memory: U64,
     lines: U64,
     guest: [u8; 32],
     program: [u8; 32],
@@ -76,6 +80,8 @@ pub struct Setting {
     pub skipped: u64,
     /// Instructions of the busiest hart in the window.
     pub window: u64,
+    /// Bytes of the machine's RAM.
+    pub memory: u64,
     /// Digest of the guest: its kernel and its initramfs.
     pub guest: Digest,
     /// Digest of the program: its name and its command line.
@@ -139,6 +145,7 @@ impl Header {
             is_whole: u32::from(self.is_whole).into(),
             skipped: setting.skipped.into(),
             window: setting.window.into(),
+            memory: setting.memory.into(),
             lines: self.lines.into(),
             guest: setting.guest.0,
             program: setting.program.0,
@@ -181,6 +188,9 @@ impl Header {
         if checksum != sum(&raw, lines.as_bytes()) || raw.harts.get() as usize != lines.len() {
             return Err(TraceError::Header);
         }
+        if raw.lines.get() > raw.memory.get() / LINE {
+            return Err(TraceError::Contents("its lines are beyond its memory"));
+        }
         let counts = |hart: &RawHart| HartCounts {
             instructions: hart.instructions.get(),
             loads: hart.loads.get(),
@@ -194,6 +204,7 @@ impl Header {
                 ways: raw.ways.get(),
                 skipped: raw.skipped.get(),
                 window: raw.window.get(),
+                memory: raw.memory.get(),
                 guest: Digest(raw.guest),
                 program: Digest(raw.program),
             },

@@ -4,7 +4,7 @@
 //! gives them to a model, each hart's apart.
 //!
 //! A file is a [`Header`] with a line for each hart, and blocks. A block has its two lengths, a
-//! checksum of its contents, and the contents, compressed by LZ4. Numbers are little-endian. The
+//! checksum of its compressed contents, and these, by LZ4. Numbers are little-endian. The
 //! contents are [records](Record): a byte with kind and flags, and numbers of 7 bits a byte. Each
 //! block can be read without the others.
 #![forbid(unsafe_code)]

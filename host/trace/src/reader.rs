@@ -103,12 +103,15 @@ impl<R: Read> Reader<R> {
         }
         let mut bytes = vec![0; packed];
         fill(&mut self.from, &mut bytes, TraceError::Short(number))?;
-        let block = lz4_flex::block::decompress(&bytes, length);
-        let block = block.map_err(|_| TraceError::Block(number))?;
-        let sum = checksum::of_bytes(&block);
-        if block.len() != length || head.checksum != sum {
+        if head.checksum != checksum::of_bytes(&bytes) {
             return Err(TraceError::Block(number));
         }
+        let block = lz4_flex::block::decompress(&bytes, length);
+        let block = block.map_err(|_| TraceError::Block(number))?;
+        if block.len() != length {
+            return Err(TraceError::Block(number));
+        }
+        let sum = checksum::of_bytes(&block);
         self.contents = checksum::of_words(&[self.contents, sum]);
         self.block = block;
         self.at = 0;

@@ -57,15 +57,15 @@ impl<W: Write + Seek> Writer<W> {
 
     fn end_block(&mut self) -> io::Result<()> {
         let packed = lz4_flex::block::compress(&self.block);
-        let sum = checksum::of_bytes(&self.block);
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(io::Error::other);
         let head = BlockHead {
             packed: length(&packed)?.into(),
             length: length(&self.block)?.into(),
-            checksum: sum.into(),
+            checksum: checksum::of_bytes(&packed).into(),
         };
         self.to.write_all(head.as_bytes())?;
         self.to.write_all(&packed)?;
+        let sum = checksum::of_bytes(&self.block);
         self.header.contents = checksum::of_words(&[self.header.contents, sum]);
         self.header.blocks += 1;
         self.block.clear();

@@ -16,6 +16,7 @@ fn setting(harts: u32) -> Setting {
         ways: 4,
         skipped: 20,
         window: 100,
+        memory: 1 << 38,
         guest: Digest([1; 32]),
         program: Digest([2; 32]),
     }
@@ -154,6 +155,16 @@ fn faults_are_named() {
     assert!(fault(&damaged).contains("is damaged"));
     let longer = [&bytes[..], b"x"].concat();
     assert!(fault(&longer).contains("bytes after its end"));
+    let little = Setting {
+        memory: 1 << 20,
+        ..setting(3)
+    };
+    let mut writer = Writer::new(Cursor::new(Vec::new()), little).expect("a vector");
+    writer.push(&long()[1]).expect("a vector");
+    let bytes_of_little = writer
+        .finish(counts(3, &long()[..2]), true)
+        .expect("a vector");
+    assert!(fault(&bytes_of_little.into_inner()).contains("beyond its memory"));
     // The requests of a damaged trace end early, and say so.
     let mut requests = Requests::new(Reader::new(&damaged[..]).expect("a header"));
     while requests.next(0).is_some() {}
@@ -180,4 +191,17 @@ fn a_file_is_there_only_when_it_is_whole() {
     );
     let full = TraceFile::create("/dev/full/x".as_ref(), setting(1));
     assert!(full.is_err());
+}
+
+/// The last token of LZ4 has bits without a meaning.
+#[test]
+fn a_change_without_an_effect_is_found_too() {
+    let bytes = written(3, &long()[..2]);
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << bit;
+            assert!(read(&changed).is_err(), "bit {bit} of byte {at}");
+        }
+    }
 }

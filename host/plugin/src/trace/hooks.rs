@@ -95,7 +95,7 @@ pub(crate) fn marked(session: &Session, hart: usize, mark: u16) {
     let Some((host, bytes)) = session.internals.memory_at(RAM_BASE) else {
         fail(&"QEMU's memory has no RAM at 0x80000000");
     };
-    let begun = Recorder::begin(options, session.options.geometry, session.executed());
+    let begun = Recorder::begin(options, session.options.geometry, bytes, session.executed());
     let recorder = match begun {
         Ok(recorder) => recorder,
         Err(reason) => give_up(session, &format_args!("cannot be written: {reason}")),

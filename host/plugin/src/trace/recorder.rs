@@ -32,7 +32,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins at the mark, when each hart has executed `executed` instructions.
+    /// Begins at the mark, when each hart has executed `executed` instructions. The machine has
+    /// `memory` bytes of RAM.
     ///
     /// # Errors
     ///
@@ -40,6 +41,7 @@ impl Recorder {
     pub fn begin(
         options: &TraceOptions,
         geometry: Geometry,
+        memory: u64,
         executed: Vec<u64>,
     ) -> io::Result<Self> {
         let narrow = |number: usize| u32::try_from(number).map_err(io::Error::other);
@@ -50,6 +52,7 @@ impl Recorder {
             ways: narrow(geometry.ways())?,
             skipped: options.skip,
             window: options.instructions,
+            memory,
             guest: options.guest,
             program: options.program,
         };
@@ -178,7 +181,7 @@ mod tests {
         let arguments = [&[&*file], arguments].concat();
         let options = Options::parse(arguments).expect("they are right");
         let trace = options.trace.expect("a trace");
-        Recorder::begin(&trace, options.geometry, executed.to_vec()).expect("a file")
+        Recorder::begin(&trace, options.geometry, 1 << 30, executed.to_vec()).expect("a file")
     }
 
     #[test]
