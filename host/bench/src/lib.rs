@@ -24,6 +24,7 @@ pub mod spread;
 mod start;
 pub mod table;
 pub mod targets;
+pub mod traces;
 
 pub use counters::CounterRead;
 pub use not_measured::NotMeasured;

@@ -22,9 +22,11 @@ use commands::doctor::Doctor;
 use commands::domains::Domains;
 use commands::energy::Energy;
 use commands::key::Key;
+use commands::memory::Memory;
 use commands::psu::Psu;
 use commands::report::Report;
 use commands::run::Run;
+use commands::trace::Trace;
 use poorwill_machine::interrupt;
 
 /// Run RISC-V machines that sleep with the power off and wake where they were.
@@ -46,12 +48,14 @@ Examples:
   poorwill domains check machine.dtb
                                    find out whether its domains can be fenced
   poorwill energy                  compute which sleep mode saves energy
+  poorwill trace record sha512 && poorwill memory sha512
+                                   a program's time on LightPC's memory
 
 Environment:
   POORWILL_FIRMWARE   the firmware (default: build/poorwill.elf)
   POORWILL_LOADER     the loader for kernels in flash, for cuts (default: build/loader.bin)
   POORWILL_CRITICAL   the critical guest of `demo domains` (default: build/critical.bin)
-  POORWILL_PLUGIN     the plugin for QEMU, for cuts (default: build/poorwill-plugin.so)
+  POORWILL_PLUGIN     the plugin for QEMU, for cuts and traces (default: build/poorwill-plugin.so)
   POORWILL_QEMU       the emulator (default: qemu-system-riscv64 in PATH)
   POORWILL_CACHE      files that can be built again (default: ~/.cache/poorwill)
   POORWILL_DATA       the machine of `run` (default: ~/.local/share/poorwill)
@@ -77,6 +81,8 @@ enum Command {
     Bench(Bench),
     Report(Report),
     Energy(Energy),
+    Trace(Trace),
+    Memory(Memory),
 }
 
 fn main() -> ExitCode {
@@ -96,6 +102,8 @@ fn main() -> ExitCode {
             Command::Bench(bench) => bench.execute(),
             Command::Report(report) => report.execute(),
             Command::Energy(energy) => energy.execute(),
+            Command::Trace(trace) => trace.execute(),
+            Command::Memory(memory) => memory.execute(),
         });
     match result {
         Ok(code) => code,

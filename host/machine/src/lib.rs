@@ -37,6 +37,7 @@ pub mod resources;
 mod running;
 pub mod size;
 mod supplied;
+mod traced;
 pub mod tree;
 
 pub use arguments::{Console, file_memory};

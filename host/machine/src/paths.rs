@@ -1,5 +1,6 @@
 //! Finds the files that Poorwill builds or downloads.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -145,10 +146,19 @@ impl Guest {
 }
 
 /// The manifest of a built guest.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Manifest {
     /// The stock kernel's version.
     pub kernel: String,
+    /// SHA-256 of each file, in hexadecimal digits.
+    #[serde(default)]
+    pub sha256: BTreeMap<String, String>,
+    /// Packages of the guest, with their versions.
+    #[serde(default)]
+    pub packages: BTreeMap<String, String>,
+    /// Packages that only the guest for traces has.
+    #[serde(default)]
+    pub workloads: BTreeMap<String, String>,
     /// Whether its packages are those of the repository's lock file.
     pub pinned: bool,
 }
@@ -158,7 +168,7 @@ pub struct Manifest {
 pub struct Tiny {
     /// The distribution's kernel, uncompressed.
     pub kernel: PathBuf,
-    /// The initramfs with busybox and its script (`guest/tiny/init`, `guest/redis/init`).
+    /// The initramfs with busybox and its script (`init` in `guest/tiny`, `guest/redis`, `guest/workloads`).
     pub initrd: PathBuf,
 }
 
@@ -179,6 +189,15 @@ impl Tiny {
     /// As [`Tiny::find`].
     pub fn with_redis() -> Result<Self, PathError> {
         Self::of(Kernel::Stock, "redis")
+    }
+
+    /// Finds the guest that runs a program for a trace, with the distribution's kernel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tiny::find`].
+    pub fn for_traces() -> Result<Self, PathError> {
+        Self::of(Kernel::Stock, "workloads")
     }
 
     fn of(kernel: Kernel, initrd: &str) -> Result<Self, PathError> {

@@ -10,9 +10,11 @@ pub(crate) mod doctor;
 pub(crate) mod domains;
 pub(crate) mod energy;
 pub(crate) mod key;
+pub(crate) mod memory;
 pub(crate) mod psu;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod trace;
 
 /// The help of `--firmware`.
 const FIRMWARE_HELP: &str = "Firmware [default: $POORWILL_FIRMWARE, else build/poorwill.elf]";

@@ -1,0 +1,14 @@
+//! Traces of programs' memory requests, and models of memory that execute them.
+
+mod error;
+mod guest;
+mod library;
+mod model;
+mod programs;
+mod record;
+
+pub use error::TracesError;
+pub use library::{Found, Interruptible, Kept, Library};
+pub use model::{Account, Run, account, parameters_of, run};
+pub use programs::{PROGRAMS, Program, names};
+pub use record::{Recording, USUAL_SKIP, USUAL_WINDOW, built};
