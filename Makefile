@@ -22,7 +22,7 @@ demo: say-demo setup fetch build guest ## Show a Debian machine that sleeps with
 test: say-test setup fetch build guest test-kernel loader critical hostile opensbi u-boot edk2 plugin poison-free ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
-	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test doctor
+	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test doctor --test traces
 	@tools/fuzz --seconds 5
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 

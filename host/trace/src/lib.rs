@@ -12,6 +12,8 @@
 mod block;
 mod coding;
 mod error;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod file;
 mod header;
 mod reader;

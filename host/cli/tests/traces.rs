@@ -1,0 +1,283 @@
+//! `poorwill trace` and `poorwill memory`. QEMU is a script, which gives a trace of the test's.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use common::{LIMIT, Outcome, World, names};
+use poorwill_bench::traces::PROGRAMS;
+use poorwill_trace::{HartCounts, Kind, Record, Setting, TraceFile};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// Finds the name that the plugin is to give the trace, and keeps its arguments.
+const ASKED: &str = "for word; do case $word in *,trace=*) asked=$word;; esac; done
+    here=$(dirname \"$0\"); echo \"$asked\" >\"$here/asked\"
+    to=${asked#*,trace=}; to=${to%%,*}";
+
+/// A world with the guest for traces, whose initramfs has this digest.
+fn world(guest: &str) -> World {
+    let world = World::with_qemu(&format!("{ASKED}; exit 78"));
+    fs::write(world.path("cache/guest/workloads.img"), "contents").unwrap();
+    set_guest(&world, guest, "openssl");
+    world
+}
+
+fn set_guest(world: &World, digest: &str, package: &str) {
+    let manifest = json!({
+        "kernel": "6.12", "pinned": true, "packages": {}, "workloads": { package: "3.5" },
+        "sha256": { "Image": "00".repeat(32), "workloads.img": digest.repeat(32) },
+    });
+    fs::write(
+        world.path("cache/guest/manifest.json"),
+        manifest.to_string(),
+    )
+    .unwrap();
+}
+
+/// The plugin's arguments of a recording.
+fn asked(world: &World, program: &str) -> BTreeMap<String, String> {
+    world.set_qemu(&format!("{ASKED}; exit 78"));
+    world
+        .run(&["trace", "record", program])
+        .refuses(1, &["no trace of"]);
+    let asked = fs::read_to_string(world.path("asked")).unwrap();
+    let pairs = asked
+        .trim()
+        .split(',')
+        .filter_map(|word| word.split_once('='));
+    pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Writes a trace of the program, as the plugin does, to `made`.
+fn make(world: &World, program: &str) -> Vec<u8> {
+    let asked = asked(world, program);
+    let setting = Setting {
+        harts: 1,
+        cache: 16384,
+        ways: 4,
+        skipped: 5,
+        window: 900,
+        memory: 512 << 20,
+        guest: asked["trace-guest"].parse().unwrap(),
+        program: asked["trace-program"].parse().unwrap(),
+    };
+    let mut file = TraceFile::create(&world.path("made"), setting).unwrap();
+    for number in 0..90 {
+        let record = Record {
+            hart: 0,
+            kind: [Kind::Load, Kind::Load, Kind::WriteBack][number as usize % 3],
+            line: number * 1000,
+            instructions: 10,
+        };
+        file.push(&record).unwrap();
+    }
+    let counts = HartCounts {
+        instructions: 905,
+        loads: 300,
+        ..HartCounts::default()
+    };
+    file.finish(vec![counts], true).unwrap();
+    fs::read(world.path("made")).unwrap()
+}
+
+/// Records a program with a QEMU that gives the trace.
+fn record(world: &World, program: &str) -> Outcome {
+    make(world, program);
+    world.set_qemu(&format!("{ASKED}; cp \"$here/made\" \"$to\"; exit 76"));
+    world.run(&["trace", "record", program])
+}
+
+/// The traces, after a check that no file of a recording is left.
+fn kept(world: &World) -> Vec<String> {
+    let left = names(&world.path("cache"));
+    assert!(
+        left.iter().all(|name| !name.starts_with("trace-")),
+        "{left:?}"
+    );
+    names(&world.path("cache/traces"))
+}
+
+#[test]
+fn unknown_names_are_told_with_the_known_ones() {
+    let world = world("11");
+    let known: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
+    let known = known.join(", ");
+    let run = |arguments: &[&str]| world.run(arguments);
+    run(&["trace", "record", "sha512", "md5"]).refuses(1, &["no program `md5`", &known]);
+    for command in [["trace", "show", "md5"].as_slice(), &["memory", "md5"]] {
+        run(command).refuses(1, &["`md5` is neither a file nor a trace", &known]);
+    }
+    run(&["memory", "sha512"])
+        .refuses(1, &["no trace of sha512", "`poorwill trace record sha512`"]);
+    run(&["trace", "show", "sha512-8"]).refuses(1, &["record sha512 --harts 8"]);
+    run(&["memory", "sha512", "--machine", "pram"])
+        .refuses(1, &["no machine `pram`", "dram, lightpc, lightpc-b-group"]);
+    run(&["memory", "sha512", "--set", "wirte=1"])
+        .refuses(1, &["no parameter `wirte`", "read, write, link"]);
+    run(&["memory", "sha512", "--set", "write=x"]).refuses(1, &["must be 0.1 to 100"]);
+    run(&["trace", "record"]).refuses(2, &["<PROGRAM>"]);
+    run(&["trace", "record", "sha512", "--harts", "0"]).refuses(2, &["--harts"]);
+    run(&["trace", "record", "sha512", "--instructions", "0"]).refuses(2, &["--instructions"]);
+    assert_eq!(kept(&world), [""; 0]);
+    let list = run(&["trace", "list"]);
+    assert_eq!(list.code, Some(0), "{list:#?}");
+    assert!(
+        PROGRAMS
+            .iter()
+            .all(|program| list.out.contains(program.name))
+    );
+}
+
+#[test]
+fn a_recorded_trace_is_listed_shown_and_run() {
+    let world = world("11");
+    let recorded = record(&world, "sha512");
+    assert_eq!(recorded.code, Some(0), "{recorded:#?}");
+    assert!(
+        recorded
+            .out
+            .contains("sha512: 1 hart, 905 instructions, 90 records")
+    );
+    assert_eq!(kept(&world), ["sha512.trace"]);
+    let read = |arguments: &[&str]| -> Value {
+        let outcome = world.run(arguments);
+        assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+        serde_json::from_str(&outcome.out).unwrap()
+    };
+    let list = read(&["trace", "list", "--json"]);
+    assert_eq!(list["traces"][0]["name"], "sha512");
+    let shown = read(&["trace", "show", "sha512", "--json"]);
+    assert_eq!(shown["kinds"]["load_misses"], 60);
+    assert_eq!(shown["kinds"]["write_backs"], 30);
+    assert_eq!(shown["harts"][0]["loads"], 300);
+    let result = read(&["memory", "sha512", "--json"]);
+    assert_eq!(
+        result["parameters"]["memory"], "512",
+        "the traced machine's"
+    );
+    let [dram, light] = [0, 1].map(|at| result["machines"][at].clone());
+    assert_eq!([&dram["machine"], &light["machine"]], ["dram", "lightpc"]);
+    assert_eq!(
+        (&light["reads"], &light["writes"]),
+        (&60.into(), &30.into())
+    );
+    assert_eq!(dram["over_dram"], 1.0);
+    assert!(light["cycles"].as_u64() > dram["cycles"].as_u64());
+    // Each parameter counts, and the file is as good as its name.
+    let file = world.path("cache/traces/sha512.trace");
+    let file = file.to_str().unwrap();
+    let slow = read(&[
+        "memory",
+        file,
+        "--json",
+        "--set",
+        "read=50",
+        "--set",
+        "memory=64",
+    ]);
+    assert_eq!(slow["parameters"]["memory"], "64");
+    assert!(slow["machines"][1]["cycles"].as_u64() > light["cycles"].as_u64());
+    let text = world.run(&["memory", "sha512", "--machine", "dram"]);
+    assert!(
+        text.out.contains("| dram") && !text.out.contains("lightpc"),
+        "{text:#?}"
+    );
+}
+
+#[test]
+fn another_guests_and_damaged_traces_are_refused_with_a_remedy() {
+    let world = world("11");
+    assert_eq!(record(&world, "sha512").code, Some(0));
+    let file = world.path("cache/traces/sha512.trace");
+    let good = fs::read(&file).unwrap();
+    let again = "record it again with `poorwill trace record sha512`";
+    let refused = |words: &[&str]| {
+        for command in [
+            ["memory", "sha512"].as_slice(),
+            &["trace", "show", "sha512"],
+        ] {
+            world.run(command).refuses(1, words);
+        }
+    };
+    set_guest(&world, "22", "openssl");
+    refused(&["is of another guest", again]);
+    set_guest(&world, "11", "openssl");
+    // A trace of another program under this name.
+    fs::write(&file, make(&world, "aes")).unwrap();
+    refused(&["is of another command line", again]);
+    fs::write(&file, &good[..good.len() - 1]).unwrap();
+    refused(&["ends early, in block 1", again]);
+    let mut damaged = good.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    fs::write(&file, &damaged).unwrap();
+    refused(&["its block 1 is damaged", again]);
+    let mut newer = good.clone();
+    newer[8] = 9;
+    fs::write(&file, &newer).unwrap();
+    refused(&["has version 9", "reads version 1", again]);
+    let list = world.run(&["trace", "list"]);
+    assert!(
+        list.code == Some(0) && list.out.contains("version 9"),
+        "{list:#?}"
+    );
+    fs::write(world.path("text"), "no trace").unwrap();
+    world
+        .run(&["memory", "text"])
+        .refuses(1, &["it is no trace", "poorwill trace record"]);
+}
+
+#[test]
+fn a_recording_that_fails_leaves_the_last_trace() {
+    let world = world("11");
+    assert_eq!(record(&world, "sha512").code, Some(0));
+    let before = fs::read(world.path("cache/traces/sha512.trace")).unwrap();
+    let reason = "the trace cannot be written: No space left on device";
+    let script = format!("{ASKED}; echo part >\"$to.part\"; echo '{reason}' >&2; exit 78");
+    world.set_qemu(&script);
+    let run = world.run(&["trace", "record", "sha512"]);
+    run.refuses(1, &["no trace of sha512 was recorded", reason]);
+    assert_eq!(kept(&world), ["sha512.trace"]);
+    assert_eq!(
+        fs::read(world.path("cache/traces/sha512.trace")).unwrap(),
+        before
+    );
+    set_guest(&world, "11", "zlib1g");
+    let run = world.run(&["trace", "record", "sha512"]);
+    run.refuses(
+        1,
+        &["the guest lacks the program sha512", "package openssl"],
+    );
+    fs::remove_file(world.path("cache/guest/manifest.json")).unwrap();
+    let run = world.run(&["trace", "record", "sha512"]);
+    run.refuses(1, &["no manifest", "tools/guest"]);
+}
+
+#[test]
+fn ctrl_c_keeps_finished_traces_alone() {
+    let world = world("11");
+    make(&world, "sha512");
+    world.set_qemu(&format!(
+        "{ASKED}; if [ -e \"$here/first\" ]; then echo part >\"$to.part\"; exec sleep 600; fi
+        touch \"$here/first\"; cp \"$here/made\" \"$to\"; exit 76"
+    ));
+    let mut command = world.poorwill(&["trace", "record", "sha512", "aes"]);
+    let mut child = command.spawn().unwrap();
+    let until = Instant::now() + LIMIT;
+    let is_second = || {
+        fs::read_to_string(world.path("asked")).is_ok_and(|asked| {
+            world.path("first").exists() && asked.contains(&PROGRAMS[0].digest().to_string())
+        })
+    };
+    while !is_second() {
+        assert!(Instant::now() < until, "the second recording begins");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(kept(&world), ["sha512.trace"]);
+}

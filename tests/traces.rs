@@ -1,0 +1,115 @@
+//! `poorwill trace` on a stock kernel: a short trace of a program is recorded twice, and both have the
+//! same bytes. `poorwill memory` runs it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use poorwill_machine::{Qemu, paths};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Harts of the machine: several, whose order must repeat, too.
+const HARTS: u64 = 8;
+
+/// Instructions of the busiest hart before the window, and in it.
+const SKIP: u64 = 2_000_000;
+const WINDOW: u64 = 3_000_000;
+
+/// The command, with a cache of its own that has the guest.
+struct World {
+    command: PathBuf,
+    firmware: PathBuf,
+    plugin: PathBuf,
+    cache: TempDir,
+}
+
+impl World {
+    fn find() -> anyhow::Result<Self> {
+        let program = std::env::current_exe()?;
+        let folder = program.ancestors().nth(2).context("a target folder")?;
+        let command = folder.join("poorwill");
+        ensure!(command.exists(), "{} is missing", command.display());
+        Qemu::find()?;
+        let guest = paths::Tiny::for_traces()?;
+        let cache = tempfile::tempdir()?;
+        let folder = guest.kernel.parent().context("a folder")?;
+        symlink(folder, cache.path().join("guest"))?;
+        Ok(World {
+            command,
+            firmware: paths::firmware()?,
+            plugin: paths::plugin()?,
+            cache,
+        })
+    }
+
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = Command::new(&self.command)
+            .args(arguments)
+            .env("POORWILL_CACHE", self.cache.path())
+            .env("POORWILL_FIRMWARE", &self.firmware)
+            .env("POORWILL_PLUGIN", &self.plugin)
+            .output()?;
+        ensure!(output.status.success(), "{arguments:?}: {output:?}");
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Records the trace, and returns its bytes.
+    fn record(&self) -> anyhow::Result<Vec<u8>> {
+        let [harts, skip, window] = [HARTS, SKIP, WINDOW].map(|number| number.to_string());
+        let of = ["trace", "record", "sha512", "--harts", &harts];
+        let words = [&of[..], &["--skip", &skip, "--instructions", &window]].concat();
+        self.run(&words)?;
+        let file = self
+            .cache
+            .path()
+            .join(format!("traces/sha512-{HARTS}.trace"));
+        Ok(fs::read(file)?)
+    }
+
+    fn compare(&self) -> anyhow::Result<()> {
+        let first = self.record()?;
+        ensure!(self.record()? == first, "the second trace differs");
+        let name = format!("sha512-{HARTS}");
+        let shown: Value = serde_json::from_str(&self.run(&["trace", "show", &name, "--json"])?)?;
+        let harts = shown["harts"].as_array().context("harts")?;
+        let executed = |hart: &Value| hart["instructions"].as_u64();
+        let busiest = harts.iter().filter_map(executed).max();
+        let busiest = busiest.context("instructions")?;
+        // The window ends with one of the time base, after a block.
+        ensure!(
+            (WINDOW..WINDOW + 2000).contains(&busiest),
+            "the busiest hart executed {busiest} instructions"
+        );
+        let kinds = &shown["kinds"];
+        let count = |kind: &str| kinds[kind].as_u64().context("a kind");
+        let reads = count("load_misses")? + count("store_misses")? + count("fetch_misses")?;
+        let writes = count("write_backs")? + count("flushes")?;
+        ensure!(count("load_misses")? > 0 && writes > 0, "{kinds}");
+        let run: Value = serde_json::from_str(&self.run(&["memory", &name, "--json"])?)?;
+        let machines = run["machines"].as_array().context("machines")?;
+        ensure!(machines.len() == 2, "{run}");
+        for machine in machines {
+            ensure!(
+                machine["reads"] == reads && machine["writes"] == writes,
+                "requests are lost: {machine}, of {kinds}"
+            );
+            let cycles = machine["cycles"].as_u64().context("cycles")?;
+            ensure!(cycles > busiest, "{machine}");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_trace_repeats_and_runs() {
+    match World::find() {
+        Ok(world) => world.compare().unwrap(),
+        Err(error) if std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1") => {
+            panic!("{error:#}");
+        }
+        Err(error) => eprintln!("skipped: {error:#}"),
+    }
+}
