@@ -118,7 +118,7 @@ fn written(input: &mut Input<'_>, is_changed: bool) {
             } else {
                 input.edgy() as u32
             },
-            instructions: input.edgy() >> 6,
+            instructions: input.edgy() >> 22,
         };
         counts[usize::from(record.hart)].instructions += record.instructions;
         writer.push(&record).expect("a vector");

@@ -19,6 +19,10 @@ const MOST_HARTS: u32 = 512;
 /// Bytes of a line.
 const LINE: u64 = 64;
 
+/// The most instructions of a hart. With the slowest clock these are 65 days, and a model's time in
+/// picoseconds reaches 213.
+const MOST_INSTRUCTIONS: u64 = 1 << 48;
+
 /// The first bytes of a header: they tell the version and the header's length.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -190,6 +194,9 @@ impl Header {
         }
         if raw.lines.get() > raw.memory.get() / LINE {
             return Err(TraceError::Contents("its lines are beyond its memory"));
+        }
+        if (lines.iter()).any(|hart| hart.instructions.get() > MOST_INSTRUCTIONS) {
+            return Err(TraceError::Contents("a hart has too many instructions"));
         }
         let counts = |hart: &RawHart| HartCounts {
             instructions: hart.instructions.get(),

@@ -26,7 +26,7 @@ pub use file::TraceFile;
 pub use header::{Digest, HartCounts, Header, Setting};
 pub use poorwill_oc_pmem::Kind;
 pub use reader::Reader;
-pub use requests::Requests;
+pub use requests::{Requests, run};
 pub use writer::Writer;
 
 /// The version of the format.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Read;
 
-use poorwill_oc_pmem::{Request, Source};
+use poorwill_oc_pmem::{Machine, Outcome, Parameters, Request, Source};
 
 use crate::error::TraceError;
 use crate::reader::Reader;
@@ -62,6 +62,21 @@ impl<R: Read> Requests<R> {
             }
         }
     }
+}
+
+/// Runs a trace on a machine. This function is compiled here, with this crate's optimisation.
+///
+/// # Errors
+///
+/// [`TraceError`]: the trace is damaged.
+pub fn run(
+    reader: Reader<Box<dyn Read + '_>>,
+    machine: Machine,
+    parameters: &Parameters,
+) -> Result<Outcome, TraceError> {
+    let mut requests = Requests::new(reader);
+    let outcome = poorwill_oc_pmem::run(&mut requests, machine, parameters);
+    requests.finish().map(|()| outcome)
 }
 
 impl<R: Read> Source for Requests<R> {

@@ -63,7 +63,7 @@ fn record() -> impl Strategy<Value = Record> {
         Just(Kind::Flush),
         Just(Kind::Fence),
     ];
-    let instructions = prop_oneof![0..40_u64, any::<u64>()];
+    let instructions = prop_oneof![0..40_u64, 0..1_u64 << 39];
     (0..3_u16, kind, any::<u32>(), instructions).prop_map(|(hart, kind, line, instructions)| {
         Record {
             hart,
@@ -165,6 +165,13 @@ fn faults_are_named() {
         .finish(counts(3, &long()[..2]), true)
         .expect("a vector");
     assert!(fault(&bytes_of_little.into_inner()).contains("beyond its memory"));
+    let endless = HartCounts {
+        instructions: (1 << 48) + 1,
+        ..HartCounts::default()
+    };
+    let writer = Writer::new(Cursor::new(Vec::new()), setting(1)).expect("a vector");
+    let bytes_of_endless = writer.finish(vec![endless], true).expect("a vector");
+    assert!(fault(&bytes_of_endless.into_inner()).contains("too many instructions"));
     // The requests of a damaged trace end early, and say so.
     let mut requests = Requests::new(Reader::new(&damaged[..]).expect("a header"));
     while requests.next(0).is_some() {}

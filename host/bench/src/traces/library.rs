@@ -156,16 +156,16 @@ impl Found {
     /// # Errors
     ///
     /// [`TracesError`].
-    pub fn open<R: Read>(
+    pub fn open<'w, R: Read + 'w>(
         &self,
         watch: impl FnOnce(File) -> R,
-    ) -> Result<Reader<BufReader<Interruptible<R>>>, TracesError> {
+    ) -> Result<Reader<Box<dyn Read + 'w>>, TracesError> {
         let file = File::open(&self.file).map_err(|reason| TracesError::File {
             file: self.file.clone(),
             reason,
         })?;
-        let reader = BufReader::new(Interruptible(watch(file)));
-        Reader::new(reader).map_err(|reason| self.refused(reason))
+        let file: Box<dyn Read + 'w> = Box::new(BufReader::new(Interruptible(watch(file))));
+        Reader::new(file).map_err(|reason| self.refused(reason))
     }
 
     /// The error of a trace that cannot be read.
@@ -181,7 +181,7 @@ impl Found {
 
 /// A file whose reading ends when the user asks to stop.
 #[derive(Debug)]
-pub struct Interruptible<R>(R);
+struct Interruptible<R>(R);
 
 impl<R: Read> Read for Interruptible<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

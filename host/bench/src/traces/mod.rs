@@ -8,7 +8,7 @@ mod programs;
 mod record;
 
 pub use error::TracesError;
-pub use library::{Found, Interruptible, Kept, Library};
+pub use library::{Found, Kept, Library};
 pub use model::{Account, Run, account, parameters_of, run};
 pub use programs::{PROGRAMS, Program, names};
 pub use record::{Recording, USUAL_SKIP, USUAL_WINDOW, built};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 
 use poorwill_oc_pmem::{Machine, Outcome, Parameters};
-use poorwill_trace::{Header, Kind, Requests};
+use poorwill_trace::{Header, Kind};
 
 use super::error::TracesError;
 use super::library::Found;
@@ -26,15 +26,14 @@ pub struct Run {
 /// # Errors
 ///
 /// The trace is damaged.
-pub fn run<R: Read>(
+pub fn run<'w, R: Read + 'w>(
     found: &Found,
     machine: Machine,
     parameters: &Parameters,
     watch: impl FnOnce(File) -> R,
 ) -> Result<Run, TracesError> {
-    let mut requests = Requests::new(found.open(watch)?);
-    let outcome = poorwill_oc_pmem::run(&mut requests, machine, parameters);
-    requests.finish().map_err(|reason| found.refused(reason))?;
+    let outcome = poorwill_trace::run(found.open(watch)?, machine, parameters);
+    let outcome = outcome.map_err(|reason| found.refused(reason))?;
     Ok(Run { machine, outcome })
 }
 
