@@ -105,6 +105,12 @@ impl World {
 
 #[test]
 fn a_trace_repeats_and_runs() {
+    // Archives drop a package after some months.
+    let manifest = paths::Guest::manifest();
+    if manifest.is_some_and(|manifest| !manifest.workloads.contains_key("openssl")) {
+        eprintln!("skipped: the guest was built without OpenSSL");
+        return;
+    }
     match World::find() {
         Ok(world) => world.compare().unwrap(),
         Err(error) if std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1") => {

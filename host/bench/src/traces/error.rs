@@ -70,7 +70,7 @@ pub enum TracesError {
     NoManifest,
     /// The guest was built without a package.
     #[error(
-        "the guest lacks the program {program}: its package {package} was not in the archive; `tools/guest --fetch`, then `tools/guest`, tries again"
+        "the guest lacks the program {program}: its package {package} was not in the archive; `tools/guest --rebuild` tries again"
     )]
     NoPackage {
         /// The program.

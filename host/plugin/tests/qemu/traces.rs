@@ -49,6 +49,12 @@ fn a_program_after_the_mark_is_recorded() {
         addi a2, a0, 128
         cbo.flush (a2)
         sd a1, 62(a0)
+        j 3f
+        .option norvc
+        .align 6
+    3:  .rept 40
+        addi a3, a3, 1
+        .endr
     1:  j 1b
     ";
     let machine = Machine::new(source).without_caches();
@@ -83,6 +89,10 @@ fn a_program_after_the_mark_is_recorded() {
         "{records:?}"
     );
     assert_eq!(executed[..3], [1, 1, 2], "the jump comes first");
+    // A line has 16 instructions. A block counts several at once, but not over a line's end.
+    let lines = kinds.iter().zip(&executed);
+    let lines = lines.filter(|one| *one == (&Kind::Fetch, &16)).count();
+    assert_eq!(lines, 2, "{records:?}");
     let fence = kinds.iter().position(|kind| *kind == Kind::Fence);
     assert_eq!(fence.map(|at| executed[at]), Some(1));
 }
