@@ -5,6 +5,15 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::TracesError;
 
+/// How a program uses a machine's harts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// Each hart has a process of its own.
+    EachHart,
+    /// The program spreads over the harts by itself.
+    One,
+}
+
 /// A program of the guest for traces (`guest/workloads`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
@@ -14,41 +23,72 @@ pub struct Program {
     pub about: &'static str,
     /// Debian's package that has it.
     pub package: &'static str,
-    /// Harts of its usual machine. Each executes a process of the program.
+    /// Harts of its usual machine: eight, if LightPC's table II calls it multithreaded.
     pub harts: u32,
-    /// Its command line.
+    /// Its processes.
+    pub processes: Processes,
+    /// Its command line: a script of `guest/workloads/bin`, and the script's words.
     pub command: &'static [&'static str],
 }
 
-/// All programs. Help, lists and errors take their names from here.
-///
-/// `openssl speed` works on one buffer, and would end long after the window.
+/// All programs, by their names. Help, lists and errors take the names from here. No program ends
+/// before its window is full.
 pub const PROGRAMS: &[Program] = &[
     Program {
         name: "aes",
         about: "OpenSSL encrypts 16 KiB by AES-256-CBC, again and again",
         package: "openssl",
         harts: 1,
-        command: &[
-            "openssl",
-            "speed",
-            "-elapsed",
-            "-seconds",
-            "3600",
-            "-bytes",
-            "16384",
-            "-evp",
-            "aes-256-cbc",
-        ],
+        processes: Processes::EachHart,
+        command: &["run-openssl", "-evp", "aes-256-cbc"],
+    },
+    Program {
+        name: "bzip2",
+        about: "bzip2 compresses 2 MiB of text, again and again",
+        package: "bzip2",
+        harts: 1,
+        processes: Processes::EachHart,
+        command: &["run-bzip2"],
+    },
+    Program {
+        name: "perl",
+        about: "a Perl script parses, counts, replaces and sorts words of mails",
+        package: "perl-base",
+        harts: 1,
+        processes: Processes::EachHart,
+        command: &["run-perl"],
+    },
+    Program {
+        name: "redis",
+        about: "redis answers four readers and a writer of 20,000 keys",
+        package: "redis-server",
+        harts: 8,
+        processes: Processes::One,
+        command: &["run-redis", "redis"],
     },
     Program {
         name: "sha512",
         about: "OpenSSL hashes 16 KiB by SHA-512, again and again",
         package: "openssl",
         harts: 1,
-        command: &[
-            "openssl", "speed", "-elapsed", "-seconds", "3600", "-bytes", "16384", "sha512",
-        ],
+        processes: Processes::EachHart,
+        command: &["run-openssl", "sha512"],
+    },
+    Program {
+        name: "sqlite3",
+        about: "SQLite reads and changes random rows of a table of 50,000",
+        package: "sqlite3",
+        harts: 8,
+        processes: Processes::EachHart,
+        command: &["run-sqlite3"],
+    },
+    Program {
+        name: "valkey",
+        about: "valkey answers as redis does; it stands for KeyDB",
+        package: "valkey-server",
+        harts: 8,
+        processes: Processes::One,
+        command: &["run-redis", "valkey"],
     },
 ];
 
@@ -75,6 +115,15 @@ impl Program {
             hash.update([0]);
         }
         Digest(hash.finalize().into())
+    }
+
+    /// Number of processes that the guest starts on a machine with that number of harts.
+    #[must_use]
+    pub(super) fn started(&self, harts: u32) -> u32 {
+        match self.processes {
+            Processes::EachHart => harts,
+            Processes::One => 1,
+        }
     }
 
     /// The name of its trace on a machine with that number of harts.

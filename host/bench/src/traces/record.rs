@@ -29,7 +29,7 @@ const BOOT_LIMIT: Duration = Duration::from_secs(300);
 pub struct Recording {
     /// The program.
     pub program: &'static Program,
-    /// Harts of the machine. Each executes a process of the program.
+    /// Harts of the machine.
     pub harts: u32,
     /// Instructions of the busiest hart before the window, and in it.
     pub skip: u64,
@@ -57,11 +57,12 @@ impl Recording {
         };
         let tiny = guest.with(self.program)?;
         let words = self.program.command.join(" ");
+        let processes = self.program.started(self.harts);
         let machine = Machine {
             harts: self.harts,
             kernel: Some(tiny.kernel),
             initrd: Some(tiny.initrd),
-            command_line: format!("console=ttyS0 quiet -- {} {words}", self.harts),
+            command_line: format!("console=ttyS0 quiet -- {processes} {words}"),
             ..Machine::new(&self.firmware)
         };
         let machine = machine.for_trace(&self.plugin, Geometry::default(), &options);

@@ -58,7 +58,7 @@ enum Command {
 struct Record {
     #[arg(value_name = "PROGRAM", required = true, help = format!("Programs: {}", names()))]
     programs: Vec<String>,
-    /// Harts of the machine, each with a process of the program [default: the program's own]
+    /// Harts of the machine [default: the program's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(Board::Virt.most_harts())))]
     harts: Option<u32>,
     /// Length of the window, in instructions of the busiest hart
