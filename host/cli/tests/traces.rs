@@ -155,7 +155,7 @@ fn a_recorded_trace_is_listed_shown_and_run() {
     assert_eq!(shown["kinds"]["load_misses"], 60);
     assert_eq!(shown["kinds"]["write_backs"], 30);
     assert_eq!(shown["harts"][0]["loads"], 300);
-    let result = read(&["memory", "sha512", "--json"]);
+    let result = &read(&["memory", "sha512", "--json"])[0];
     assert_eq!(
         result["parameters"]["memory"], "512",
         "the traced machine's"
@@ -171,7 +171,7 @@ fn a_recorded_trace_is_listed_shown_and_run() {
     // Each parameter counts, and the file is as good as its name.
     let file = world.path("cache/traces/sha512.trace");
     let file = file.to_str().unwrap();
-    let slow = read(&[
+    let slow = &read(&[
         "memory",
         file,
         "--json",
@@ -179,7 +179,7 @@ fn a_recorded_trace_is_listed_shown_and_run() {
         "read=50",
         "--set",
         "memory=64",
-    ]);
+    ])[0];
     assert_eq!(slow["parameters"]["memory"], "64");
     assert!(slow["machines"][1]["cycles"].as_u64() > light["cycles"].as_u64());
     let text = world.run(&["memory", "sha512", "--machine", "dram"]);
@@ -187,6 +187,37 @@ fn a_recorded_trace_is_listed_shown_and_run() {
         text.out.contains("| dram") && !text.out.contains("lightpc"),
         "{text:#?}"
     );
+}
+
+#[test]
+fn all_machines_run_all_traces_in_one_plot() {
+    let world = world("11");
+    for name in ["sha512", "aes"] {
+        assert_eq!(record(&world, name).code, Some(0));
+    }
+    let plot = world.path("plot.svg");
+    let all = |plot: &str| {
+        world.run(&[
+            "memory",
+            "sha512",
+            "aes",
+            "--machine",
+            "all",
+            "--plot",
+            plot,
+            "--json",
+        ])
+    };
+    let outcome = all(plot.to_str().unwrap());
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let results: Value = serde_json::from_str(&outcome.out).unwrap();
+    let [sha512, aes] = [0, 1].map(|at| &results[at]);
+    assert_eq!([&sha512["trace"], &aes["trace"]], ["sha512", "aes"]);
+    assert_eq!(aes["machines"].as_array().unwrap().len(), 6);
+    let svg = fs::read_to_string(&plot).unwrap();
+    assert!(svg.contains("sha512, lightpc-b-dimm") && svg.contains("aes, wide"));
+    assert!(!svg.contains("dram"), "DRAM is the measure");
+    all("nowhere/plot.svg").refuses(1, &["cannot write nowhere/plot.svg"]);
 }
 
 #[test]

@@ -1,9 +1,12 @@
-//! `poorwill memory`: runs a trace on models of memory.
+//! `poorwill memory`: runs traces on models of memory.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
+use poorwill_bench::report::plot::{self, Bar};
 use poorwill_bench::table::table;
 use poorwill_bench::traces::{Found, Library, Run, parameters_of, run};
 use poorwill_oc_pmem::{Machine, Parameters, TABLE};
@@ -12,7 +15,7 @@ use thiserror::Error;
 
 use crate::progress;
 
-/// Run a trace on a model of memory, and on DRAM.
+/// Run traces on models of memory, and on DRAM.
 ///
 /// The model is LightPC's memory controller, or a machine that its paper compares. See
 /// docs/memory.md for the machines, the parameters and their sources.
@@ -21,19 +24,23 @@ use crate::progress;
 Examples:
   poorwill trace record sha512 && poorwill memory sha512
   poorwill memory sha512 --machine lightpc-b-dimm --set write=8.8 --set clock=1.6
+  poorwill memory sha512 redis --machine all --plot machines.svg
   poorwill memory mine.trace --json
 
-Machines: {}
+Machines: {}, or all of them
 Parameters: {}
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.", Machine::names(), parameters()))]
 pub(crate) struct Memory {
-    /// A trace's name, which is its program's, or a file
-    #[arg(value_name = "TRACE")]
-    trace: String,
-    /// The machine beside DRAM
+    /// Names of traces, which are their programs', or files
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<String>,
+    /// The machine beside DRAM, or `all`
     #[arg(long, value_name = "NAME", default_value = "lightpc")]
     machine: String,
+    /// Draw the cycles in terms of DRAM's, as bars
+    #[arg(long, value_name = "SVG")]
+    plot: Option<PathBuf>,
     /// Set a parameter; the option may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
@@ -44,7 +51,7 @@ pub(crate) struct Memory {
 
 /// There is no such machine.
 #[derive(Debug, Error)]
-#[error("the model has no machine `{name}`; it has {known}", known = Machine::names())]
+#[error("the model has no machine `{name}`; it has {known}, and `all`", known = Machine::names())]
 struct NoMachine {
     name: String,
 }
@@ -55,35 +62,89 @@ fn parameters() -> String {
     names.join(", ")
 }
 
+/// What the machines make of a trace; the first one is DRAM.
+struct OfTrace {
+    trace: String,
+    parameters: Parameters,
+    runs: Vec<Run>,
+}
+
+/// The name of all machines.
+const ALL: &str = "all";
+
 impl Memory {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let machine = Machine::named(&self.machine).ok_or_else(|| NoMachine {
-            name: self.machine.clone(),
-        })?;
-        // A wrong parameter is named even if the trace is wrong, too.
+        let machines = self.machines()?;
+        // A wrong parameter is named even if a trace is wrong, too.
         let mut checked = Parameters::default();
         self.set.iter().try_for_each(|set| checked.set(set))?;
-        let found = Library::find()?.named(&self.trace)?;
-        let header = found.open(|file| file)?.header().clone();
-        let mut parameters = parameters_of(&header)?;
-        self.set.iter().try_for_each(|set| parameters.set(set))?;
-        let machines = match machine {
-            Machine::Dram => vec![machine],
-            other => vec![Machine::Dram, other],
-        };
-        let runs = machines
-            .into_iter()
-            .map(|one| watched(&found, one, &parameters));
-        let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
+        let library = Library::find()?;
+        let all = self.traces.iter().map(|trace| {
+            let found = library.named(trace)?;
+            let header = found.open(|file| file)?.header().clone();
+            let mut parameters = parameters_of(&header)?;
+            self.set.iter().try_for_each(|set| parameters.set(set))?;
+            let runs = machines
+                .iter()
+                .map(|one| watched(&found, *one, &parameters));
+            Ok(OfTrace {
+                trace: trace.clone(),
+                runs: runs.collect::<anyhow::Result<_>>()?,
+                parameters,
+            })
+        });
+        let all = all.collect::<anyhow::Result<Vec<_>>>()?;
         if self.json {
-            println!("{}", self.as_json(&runs, &parameters)?);
+            let all: Vec<_> = all.iter().map(OfTrace::json).collect();
+            println!("{}", serde_json::to_string_pretty(&all)?);
         } else {
-            self.print(&runs, &parameters);
+            all.iter().for_each(OfTrace::print);
+        }
+        if let Some(file) = &self.plot {
+            let svg = plot::bars(&bars(&all), "cycles / DRAM's cycles")?;
+            fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn print(&self, runs: &[Run], parameters: &Parameters) {
+    /// The machines to run, DRAM first.
+    fn machines(&self) -> Result<Vec<Machine>, NoMachine> {
+        if self.machine == ALL {
+            return Ok(Machine::ALL.map(|(_, machine)| machine).to_vec());
+        }
+        match Machine::named(&self.machine) {
+            None => Err(NoMachine {
+                name: self.machine.clone(),
+            }),
+            Some(Machine::Dram) => Ok(vec![Machine::Dram]),
+            Some(other) => Ok(vec![Machine::Dram, other]),
+        }
+    }
+}
+
+/// A bar for each trace on each machine but DRAM.
+fn bars(all: &[OfTrace]) -> Vec<Bar> {
+    let of_trace = |one: &OfTrace| {
+        let runs = one.runs.iter().enumerate().skip(1);
+        let bars = runs.map(|(place, run)| {
+            let ratio = over(run, &one.runs);
+            // Each machine has its own colour, that of a part.
+            let mut parts = vec![0.0; place];
+            parts[place - 1] = ratio;
+            Bar {
+                name: format!("{}, {}", one.trace, run.machine.name()),
+                parts,
+                ends: (ratio, ratio),
+            }
+        });
+        bars.collect::<Vec<_>>()
+    };
+    all.iter().flat_map(of_trace).collect()
+}
+
+impl OfTrace {
+    fn print(&self) {
+        let (runs, parameters) = (&self.runs, &self.parameters);
         let heads = [
             "machine",
             "cycles",
@@ -118,7 +179,8 @@ impl Memory {
         );
     }
 
-    fn as_json(&self, runs: &[Run], parameters: &Parameters) -> serde_json::Result<String> {
+    fn json(&self) -> Value {
+        let (runs, parameters) = (&self.runs, &self.parameters);
         let of = |one: &Run| {
             let counts = &one.outcome.counts;
             json!({
@@ -141,12 +203,12 @@ impl Memory {
         let of_parameter = |parameter| (parameter, parameters.text(parameter));
         let values = TABLE.iter().map(of_parameter);
         let values = values.map(|(one, text)| (one.name.to_owned(), Value::from(text)));
-        serde_json::to_string_pretty(&json!({
+        json!({
             "trace": self.trace,
             "instructions": runs.first().map_or(0, |one| one.outcome.instructions),
             "parameters": values.collect::<serde_json::Map<_, _>>(),
             "machines": runs.iter().map(of).collect::<Vec<_>>(),
-        }))
+        })
     }
 }
 
