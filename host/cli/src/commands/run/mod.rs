@@ -2,6 +2,7 @@
 
 mod board;
 mod domains;
+mod executor;
 mod power;
 
 use std::ffi::OsString;
@@ -109,6 +110,10 @@ impl Run {
         let qemu = Qemu::find()?;
         for warning in warnings(&self.qemu_arguments) {
             eprintln!("poorwill: warning: {warning}");
+        }
+        // A machine for cuts takes no tree of the user.
+        if !self.power.cut {
+            executor::check(&self.qemu_arguments)?;
         }
         let machine = self.into_machine()?;
         for disk in &machine.disks {
