@@ -19,8 +19,8 @@ pub enum NotCut {
     #[error("the power failed, and the machine was not cut: {0}; the next power-on is a cold boot")]
     Refused(String),
     #[error(
-        "the power failed, and the hold-up ran out before machine mode took notice: the next \
-             power-on is a cold boot"
+        "the power failed, and the hold-up ran out before machine mode took notice, or it had \
+             not armed the line: the next power-on is a cold boot"
     )]
     Unnoticed,
     #[error("QEMU failed ({0})")]
