@@ -19,7 +19,7 @@ demo: say-demo setup fetch build guest ## Show a Debian machine that sleeps with
 	@$(CLI) demo
 
 .PHONY: test
-test: say-test setup fetch build guest test-kernel loader critical hostile opensbi u-boot edk2 plugin poison-free ## Run every test
+test: say-test setup fetch build guest test-kernel loader critical hostile opensbi u-boot edk2 plugin poison-free hand-back ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test doctor --test traces
@@ -27,7 +27,7 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
-test-long: say-test-long setup fetch build guest test-kernel loader critical u-boot edk2 plugin ## Run the long tests, which `make test` leaves out
+test-long: say-test-long setup fetch build guest test-kernel loader critical u-boot edk2 plugin hand-back ## Run the long tests, which `make test` leaves out
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
 .PHONY: demo-snapshot
@@ -143,7 +143,7 @@ suites: setup-tools firmware ## Run kvm-unit-tests' SBI suite, cloned below SUIT
 	@tools/suites $(SUITES)
 
 .PHONY: mutants
-mutants: setup fetch build guest test-kernel loader critical hostile plugin ## Remove checks from the firmware, one at a time, and see that a test fails
+mutants: setup fetch build guest test-kernel loader critical hostile plugin hand-back ## Remove checks from the firmware, one at a time, and see that a test fails
 	@tools/mutants
 
 QUICK ?=
@@ -268,6 +268,12 @@ poison-free: setup-tools
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free,stack-marks,panic-call
 	@cp $(TARGET)/$(BARE)/bare/poorwill build/poorwill-poison-free.elf
+
+.PHONY: hand-back
+hand-back: setup-tools
+	@mkdir -p build
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features hand-back
+	@cp $(TARGET)/$(BARE)/bare/poorwill build/poorwill-hand-back.elf
 
 .PHONY: irqs-off
 irqs-off: setup-tools

@@ -20,6 +20,7 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
         format!("{:?} with the {:?} kernel", row.guest, row.kernel),
         format!("junk initrd {}, {medium}", row.junk_initrd),
         format!("poison {}", row.poison_free),
+        format!("handed back {}", row.hand_back),
         format!("ratio {:?}", row.saved_ratio),
         format!("reset ends {}", row.exit_on_reset),
         format!("U-Boot of the lock {}", row.locked_u_boot),

@@ -18,6 +18,9 @@ pub struct Setup {
     /// The firmware under test, built so that it overwrites pages that it considers free
     /// (`poison-free`).
     pub poisoning: Result<PathBuf, String>,
+    /// The firmware under test, built so that the weak hart gives the OS back again and again
+    /// (`hand-back`).
+    pub handing_back: Result<PathBuf, String>,
     /// The test kernel.
     pub kernel: Result<PathBuf, String>,
     /// The loader, for the first flash.
@@ -58,6 +61,7 @@ impl Setup {
             qemu: Qemu::find().map_err(|error| error.to_string()),
             firmware: paths::firmware().map_err(|error| error.to_string()),
             poisoning: poisoning(),
+            handing_back: handing_back(),
             kernel: kernel(),
             loader: built("loader.bin", "build it with `make loader`"),
             hostile: built("hostile.bin", "build it with `make hostile`"),
@@ -82,6 +86,7 @@ impl Setup {
             self.qemu.as_ref().err(),
             self.firmware.as_ref().err(),
             self.poisoning.as_ref().err(),
+            self.handing_back.as_ref().err(),
             self.kernel.as_ref().err(),
             self.loader.as_ref().err(),
             self.plugin.as_ref().err(),
@@ -105,9 +110,10 @@ impl Setup {
     ///
     /// The firmware is missing, for this reason.
     pub fn firmware_for(&self, trial: &Trial) -> &Result<PathBuf, String> {
-        match trial.row.poison_free {
-            true => &self.poisoning,
-            false => &self.firmware,
+        match (trial.row.poison_free, trial.row.hand_back) {
+            (true, _) => &self.poisoning,
+            (false, true) => &self.handing_back,
+            (false, false) => &self.firmware,
         }
     }
 
@@ -216,6 +222,14 @@ fn poisoning() -> Result<PathBuf, String> {
         "poorwill-poison-free.elf",
         "build it with `make poison-free`",
     )
+}
+
+/// A mutant that `POORWILL_FIRMWARE` names is built so, too.
+fn handing_back() -> Result<PathBuf, String> {
+    match std::env::var_os("POORWILL_FIRMWARE") {
+        Some(_) => paths::firmware().map_err(|error| error.to_string()),
+        None => built("poorwill-hand-back.elf", "build it with `make hand-back`"),
+    }
 }
 
 /// A file that the Makefile builds, or the reason why it is missing.

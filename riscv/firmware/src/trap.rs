@@ -36,6 +36,8 @@ fn handle_other(frame: &mut TrapFrame, hart: ThisHart, cause: u64) {
         cut::stop(Some(frame));
     }
     domain_state::leave_if_ended(hart);
+    #[cfg(feature = "hand-back")]
+    crate::executor::lend_again(hart, frame);
 }
 
 fn handle(frame: &mut TrapFrame, hart: ThisHart, trap: OsTrap) {

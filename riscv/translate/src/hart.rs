@@ -57,7 +57,7 @@ pub struct VirtualHart {
     pub csrs: Csrs,
     /// Properties of the lent hart.
     pub features: Features,
-    /// Counts since [`reset`](Self::reset).
+    /// Counts since the caller last took them.
     pub counts: Counts,
     pub(crate) reservation: Option<Reservation>,
     pub(crate) tlb: Tlb,
@@ -99,11 +99,10 @@ impl VirtualHart {
         }
     }
 
-    /// Prepares for another lending: drops translations, reservation and counts.
-    pub fn reset(&mut self) {
+    /// Drops translations and reservation, at the end of a lending.
+    pub fn forget(&mut self) {
         self.tlb.clear();
         self.reservation = None;
-        self.counts = Counts::default();
     }
 
     /// Completes an SBI call with a0 and a1.

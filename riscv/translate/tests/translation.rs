@@ -346,5 +346,5 @@ fn a_page_that_was_opened_needs_no_fence() {
 
 #[test]
 fn a_reset_drops_all() {
-    assert!(sees_change(0, ALL | G, |machine| machine.hart.reset(), 8));
+    assert!(sees_change(0, ALL | G, |machine| machine.hart.forget(), 8));
 }

@@ -6,8 +6,10 @@ use poorwill_hart::interrupt::SSI;
 use poorwill_hart::{Csr, CsrAccess, Execution, HartAccess, IpiDevice, NEVER};
 use poorwill_memory::EntryPoint;
 use poorwill_translate::{Features, Mode, VirtualHart};
+use spin::Once;
 
-use super::lent::{End, Executor, LENT, Lent, executor};
+use super::hand_back;
+use super::lent::{End, Executor, Half, LENT, Lent, executor};
 use crate::entry::{self, TrapFrame};
 use crate::hart::ThisHart;
 use crate::platform::platform;
@@ -28,43 +30,74 @@ pub(crate) fn resume(hart: ThisHart, vector: EntryPoint) {
     let Some(executor) = executor().filter(|it| is_protected && it.has_arrived()) else {
         return;
     };
-    let began = platform().time.ticks();
-    let mut frame = entry::frame_at(vector);
-    hand_over(hart, &frame, &mut LENT.lock());
-    let is_done = is_carried_out(executor, hart);
-    let mut lent = LENT.lock();
-    take_back(hart, &mut frame, &lent);
-    match is_done {
-        true => report(hart, &lent, began),
-        false => (hart.domain()).say(format_args!("executor: the weak hart does not answer")),
+    {
+        let mut lent = LENT.lock();
+        if lent.half.is_open() {
+            report(hart, &mut lent);
+        }
+        lent.half = Half::begin(platform().time.ticks());
     }
-    lent.hart.reset();
-    drop(lent);
+    let mut frame = entry::frame_at(vector);
+    lend(executor, hart, &mut frame);
     irqs_off::end();
     // SAFETY: the frame is the OS's on this hart, whose call chain ends here.
     unsafe { entry::return_to(&frame, hart.stack_top()) }
 }
 
-/// Asks the weak hart, and waits until it is done. Returns false if it does not begin.
+/// Lets the weak hart run the OS from the frame on, and puts into the frame where that ends.
+fn lend(executor: &Executor, hart: ThisHart, frame: &mut TrapFrame) {
+    hand_over(hart, frame, &mut LENT.lock());
+    let is_done = is_carried_out(executor, hart);
+    let mut lent = LENT.lock();
+    take_back(hart, frame, &lent);
+    lent.hart.forget();
+    match is_done {
+        true if hand_back::call_again(hart, &mut lent) => {}
+        true => report(hart, &mut lent),
+        false => (hart.domain()).say(format_args!("executor: the weak hart does not answer")),
+    }
+}
+
+/// Lends the hart again at the end of a trap, if the weak hart has not ended its half.
+#[cfg(feature = "hand-back")]
+pub(crate) fn lend_again(hart: ThisHart, frame: &mut TrapFrame) {
+    let Some(executor) = executor() else {
+        return;
+    };
+    {
+        let mut lent = LENT.lock();
+        if !lent.half.is_open() || lent.lender != hart.id() {
+            return;
+        }
+        if !is_supervisor(frame) {
+            lent.end = End::User;
+            return report(hart, &mut lent);
+        }
+    }
+    hart.timer().set_machine_timer(NEVER);
+    lend(executor, hart, frame);
+}
+
+/// Asks the weak hart, and rests until it is done. Returns false if it does not begin.
 fn is_carried_out(executor: &Executor, hart: ThisHart) -> bool {
     let time = &platform().time;
-    let began = time.ticks();
+    let latest = time.ticks() + time.ticks_in(PATIENCE_MS * 1_000_000);
     assert!(executor.ask.ask(), "one hart is lent");
     executor.ipi.send();
-    while executor.ask.is_asked() {
-        let is_late = time.milliseconds_since(began) > PATIENCE_MS;
-        if is_late && executor.ask.withdraw() {
+    while !executor.ask.is_done() {
+        let is_asked = executor.ask.is_asked();
+        if is_asked && time.ticks() >= latest && executor.ask.withdraw() {
             return false;
         }
-        core::hint::spin_loop();
-    }
-    while !executor.ask.is_done() {
-        hart.wait_for_ipi();
+        hart.timer()
+            .rest_until(if is_asked { latest } else { NEVER });
+        hart.handle_ipi();
     }
     true
 }
 
-/// Fills the virtual hart. The lent hart's own interrupts are off afterwards.
+/// Fills the virtual hart from the calling hart and its frame. The lent hart's own interrupts are
+/// off afterwards.
 fn hand_over(hart: ThisHart, frame: &TrapFrame, lent: &mut Lent) {
     let access = hart.access();
     let read = |csr| access.read_csr(csr).unwrap_or(0);
@@ -80,9 +113,10 @@ fn hand_over(hart: ThisHart, frame: &TrapFrame, lent: &mut Lent) {
         features,
         ..
     } = &mut lent.hart;
+    let Translation { modes, space_mask } = *translation();
     *features = Features {
-        modes: modes(),
-        space_mask: space_mask(),
+        modes,
+        space_mask,
         float: access.has_float(),
         sstc: extensions.sstc,
         sets_accessed: extensions.svadu,
@@ -90,14 +124,16 @@ fn hand_over(hart: ThisHart, frame: &TrapFrame, lent: &mut Lent) {
         zero_block: hart.description.zero_block,
     };
     *x = frame.x.map(|register| register as u64);
+    // A trap does not store it.
+    x[0] = 0;
     *pc = frame.mepc as u64;
     *mode = Mode::Supervisor;
     if let Some(registers) = access.read_float() {
         f.copy_from_slice(&registers[..32]);
         csrs.fcsr = registers[32];
     }
-    // The bits of the frame, which an OS starts with.
-    csrs.sstatus = read(Csr::Sstatus) & !(status::SIE | status::SPIE | status::SD);
+    // Machine mode may have opened units since the trap, so not by the CSR.
+    csrs.sstatus = frame.mstatus as u64 & status::OF_SUPERVISOR;
     csrs.sie = read(Csr::Sie);
     csrs.stvec = read(Csr::Stvec);
     csrs.scounteren = read(Csr::Scounteren);
@@ -106,7 +142,7 @@ fn hand_over(hart: ThisHart, frame: &TrapFrame, lent: &mut Lent) {
     csrs.sepc = read(Csr::Sepc);
     csrs.scause = read(Csr::Scause);
     csrs.stval = read(Csr::Stval);
-    csrs.satp = 0;
+    csrs.satp = csr::read::<{ csr::SATP }>();
     csrs.software_interrupt = hart.clear_supervisor_ipi();
     csrs.deadline = own_timer.unwrap_or_else(csr::read::<{ csr::STIMECMP }>);
     access.write_csr(Csr::Sie, 0);
@@ -168,15 +204,29 @@ fn take_back(hart: ThisHart, frame: &mut TrapFrame, lent: &Lent) {
     fence::instructions();
 }
 
-fn report(hart: ThisHart, lent: &Lent, began: u64) {
-    let counts = &lent.hart.counts;
+/// Returns whether the frame's trap came from the OS itself: not from a program or a guest.
+#[cfg(feature = "hand-back")]
+fn is_supervisor(frame: &TrapFrame) -> bool {
+    let mode = frame.mstatus as u64 & (csr::status::MPP | csr::status::MPV);
+    mode == csr::status::MPP_SUPERVISOR
+}
+
+/// Ends the half, and tells the domain.
+fn report(hart: ThisHart, lent: &mut Lent) {
+    let counts = core::mem::take(&mut lent.hart.counts);
     let end = match lent.end {
         End::User => "user",
         End::Call => "call",
         End::Unknown => "instruction",
         End::Late => "late",
+        End::Turn => "turn",
     };
-    (hart.domain()).say(format_args!(
+    let Half { began, hand_backs } = lent.half.end();
+    let domain = hart.domain();
+    if hand_backs > 0 {
+        domain.say(format_args!("executor hand_backs={hand_backs}"));
+    }
+    domain.say(format_args!(
         "executor harts=1 instructions={} mmio={} interrupts={} exceptions={} ms={} end={end}",
         counts.instructions,
         counts.device_accesses,
@@ -186,13 +236,33 @@ fn report(hart: ThisHart, lent: &Lent, began: u64) {
     ));
 }
 
-/// Writes `satp`, and returns what it keeps. It is zero afterwards.
+/// What the lent hart keeps of `satp`.
+#[derive(Clone, Copy, Debug)]
+struct Translation {
+    /// Modes that it takes, as bits.
+    modes: u16,
+    /// Bits of an ASID that it keeps.
+    space_mask: u64,
+}
+
+/// Probes `satp` once. A probe at each lending would drop the hart's translations on some harts,
+/// and hide a missing fence.
+fn translation() -> &'static Translation {
+    static TRANSLATION: Once<Translation> = Once::new();
+    TRANSLATION.call_once(|| Translation {
+        modes: modes(),
+        space_mask: space_mask(),
+    })
+}
+
+/// Writes `satp`, and returns what it keeps. It is restored afterwards.
 fn kept_of_satp(value: u64) -> u64 {
-    // SAFETY: machine mode does not use satp, and the lent hart's is zero.
+    let before = csr::read::<{ csr::SATP }>();
+    // SAFETY: machine mode does not use satp, and the old value returns.
     unsafe {
         csr::write::<{ csr::SATP }>(value);
         let kept = csr::read::<{ csr::SATP }>();
-        csr::write::<{ csr::SATP }>(0);
+        csr::write::<{ csr::SATP }>(before);
         kept
     }
 }

@@ -57,6 +57,39 @@ pub(super) enum End {
     Unknown,
     /// The time for the work is over.
     Late,
+    /// A build for tests gives the hart back between any two instructions.
+    Turn,
+}
+
+/// The work from a wake to the OS's first program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Half {
+    /// `time` at its start; zero before it and after it.
+    pub(super) began: u64,
+    /// Times when the hart was given back and then lent again.
+    pub(super) hand_backs: u64,
+}
+
+impl Half {
+    const NONE: Half = Half {
+        began: 0,
+        hand_backs: 0,
+    };
+
+    pub(super) fn begin(now: u64) -> Self {
+        Half {
+            began: now.max(1),
+            ..Half::NONE
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.began != 0
+    }
+
+    pub(super) fn end(&mut self) -> Self {
+        core::mem::replace(self, Half::NONE)
+    }
 }
 
 /// A lent hart.
@@ -66,6 +99,7 @@ pub(super) struct Lent {
     /// ID of the hart that lends.
     pub(super) lender: u64,
     pub(super) end: End,
+    pub(super) half: Half,
 }
 
 /// One hart uses it at a time: the lender before it asks and after the job is done, else the weak
@@ -74,6 +108,7 @@ pub(super) static LENT: Mutex<Lent> = Mutex::new(Lent {
     hart: VirtualHart::new(),
     lender: 0,
     end: End::Unknown,
+    half: Half::NONE,
 });
 
 /// Sets the executor up, or says why the machine has none. The weak hart starts afterwards.

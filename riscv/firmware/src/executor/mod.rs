@@ -7,11 +7,14 @@
 //! enters them.
 
 mod calls;
+mod hand_back;
 mod host;
 mod lend;
 mod lent;
 mod weak;
 
+#[cfg(feature = "hand-back")]
+pub(crate) use lend::lend_again;
 pub(crate) use lend::resume;
 pub(crate) use lent::{release, start};
 pub(crate) use weak::wait;

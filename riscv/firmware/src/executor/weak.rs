@@ -7,6 +7,7 @@ use poorwill_hart::{IpiDevice, NEVER, interrupt};
 use poorwill_translate::{Host, Stop};
 
 use super::calls;
+use super::hand_back;
 use super::host::Reach;
 use super::lent::{End, Executor, LENT, Lent, executor};
 use crate::domain::pmp;
@@ -71,8 +72,12 @@ fn run(executor: &Executor, lent: &mut Lent) -> Option<u64> {
     executor.interrupts.share();
     let time = &platform().time;
     let mut began = time.ticks();
+    let instructions = |lent: &Lent| lent.hart.counts.instructions;
+    let last = instructions(lent).saturating_add(hand_back::INSTRUCTIONS);
     let end = loop {
-        match lent.hart.run(&reach, TURN) {
+        let left = last.saturating_sub(instructions(lent));
+        match lent.hart.run(&reach, TURN.min(left)) {
+            Stop::Turn if left == 0 => break End::Turn,
             Stop::Turn | Stop::Pauses if time.milliseconds_since(began) > MOST_WORK_MS => {
                 break End::Late;
             }

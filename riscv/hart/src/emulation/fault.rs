@@ -42,6 +42,10 @@ pub mod status {
     pub const FS: u64 = 3 << 13;
     /// FS or VS is Dirty.
     pub const SD: u64 = 1 << 63;
+    /// Bits that `sstatus` shows, without SD: SIE, SPIE, UBE, SPP, VS, FS, XS, SUM, MXR, SPELP, SDT
+    /// and UXL.
+    pub const OF_SUPERVISOR: u64 =
+        SIE | SPIE | 1 << 6 | SPP | VS | FS | 3 << 15 | SUM | MXR | SPELP | 1 << 24 | 3 << 32;
     pub(crate) const MPP: u64 = 3 << 11;
     pub(crate) const MPP_SUPERVISOR: u64 = 1 << 11;
     /// S-mode may access programs' pages.
