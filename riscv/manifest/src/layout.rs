@@ -71,7 +71,7 @@ impl CutRecord {
 pub struct DataRange {
     /// Pages on every machine.
     pub fixed_pages: u64,
-    /// Pages for each hart.
+    /// Pages for each hart, and for a weak hart that runs the OS.
     pub hart_pages: u64,
     /// Terms that grow with memory. Each n that is not 0 adds one page for every n pages of memory,
     /// rounded up.

@@ -59,7 +59,10 @@ pub(crate) fn forecast(
     let fits = |loaded, bytes| os_memory(loaded, bytes, os_pages) == Some(saved.memory);
     let loaded_pages = layout.loaded.length().div_ceil(PAGE_BYTES);
     let data = layout.data_with(harts, has_power_fail);
-    let mut expected = data.bytes_for_os(os_pages, loaded_pages, harts);
+    // A weak hart has a stack like the OS's harts. No machine has it beside a power-fail line.
+    let most = harts + u64::from(!has_power_fail);
+    let mut expected =
+        (harts..=most).flat_map(|stacks| data.bytes_for_os(os_pages, loaded_pages, stacks));
     let Some(data_bytes) = expected.next() else {
         return MemoryForecast::Unknown;
     };
@@ -101,4 +104,52 @@ fn os_memory(loaded: PhysRange, data_bytes: u64, os_pages: u64) -> Option<u64> {
     };
     let os = MemoryMap::new(&memory, &[loaded, data]).ok()?;
     Some(memory_fingerprint(os.ranges()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{CutRecord, DataRange, MAX_TERMS};
+
+    /// With two harts the second range is twice as large.
+    const LAYOUT: MemoryLayout = MemoryLayout {
+        loaded: PhysRange {
+            start: 0x8000_0000,
+            end: 0x801c_0000,
+        },
+        placement_rule: PLACEMENT_RULE,
+        identity_rule: IDENTITY_RULE,
+        data: DataRange {
+            fixed_pages: 509,
+            hart_pages: 2,
+            pages_per_page: [0; MAX_TERMS],
+        },
+        cut: CutRecord {
+            fixed_bytes: 0,
+            hart_bytes: 0,
+        },
+    };
+
+    /// An image of a machine with one hart of the OS, and a second range of this size.
+    fn forecast_of(data_bytes: u64, has_power_fail: bool) -> MemoryForecast {
+        let os_pages = 0x8000;
+        let saved = MachineIdentity {
+            memory: os_memory(LAYOUT.loaded, data_bytes, os_pages).unwrap(),
+            harts: harts_fingerprint(0..1),
+            isa: 0,
+            device_tree: 0,
+        };
+        forecast(&LAYOUT, os_pages, &saved, has_power_fail)
+    }
+
+    #[test]
+    fn a_weak_hart_counts_as_one_more() {
+        assert_eq!(forecast_of(2 << 20, false), MemoryForecast::Same);
+        assert_eq!(forecast_of(4 << 20, false), MemoryForecast::Same);
+        let other = MemoryForecast::Other {
+            data_bytes: 2 << 20,
+        };
+        assert_eq!(forecast_of(4 << 20, true), other);
+        assert_eq!(forecast_of(8 << 20, false), other);
+    }
 }

@@ -78,7 +78,9 @@ impl Assumed {
         let pages = lengths.fold(0, u64::saturating_add) / PAGE_BYTES;
         let harts = machine.harts.len() as u64;
         let data = layout.data_with(harts, machine.power_fail.is_some());
-        data.bytes(pages, harts)
+        // A weak hart has a stack like the OS's harts.
+        let weak = u64::from(matches!(machine.executor, Some(Ok(_))));
+        data.bytes(pages, harts + weak)
     }
 
     /// The source of the firmware's sizes.
