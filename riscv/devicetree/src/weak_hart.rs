@@ -11,6 +11,9 @@ use crate::node::{bytes_of, hart_interrupts, has_mmu, is_enabled_hart, phandle, 
 
 const PROPERTY: &str = "poorwill,executor";
 
+/// Maximum number of lent harts.
+pub const MAX_LENT: usize = 8;
+
 /// The core that runs lent harts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WeakHart {
@@ -36,7 +39,7 @@ pub enum NoExecutor {
     Domains,
     #[error("the device tree has a power-fail line")]
     PowerFail,
-    #[error("the OS has {0} harts, and only one can be lent")]
+    #[error("the OS has {0} harts, and at most {MAX_LENT} can be lent")]
     Harts(usize),
     #[error("hart {0} has vector registers")]
     Vector(u64),
@@ -133,7 +136,7 @@ fn check(around: &Around<'_>) -> Result<WeakHart, NoExecutor> {
     if around.has_power_fail {
         return Err(NoExecutor::PowerFail);
     }
-    if around.harts.len() != 1 {
+    if around.harts.len() > MAX_LENT {
         return Err(NoExecutor::Harts(around.harts.len()));
     }
     if let Some(hart) = around.harts.iter().find(|hart| hart.extensions.vector) {

@@ -44,7 +44,19 @@ fn what_does_not_fit_is_refused_by_name() {
     let plic = "virt-plic.dts";
     let unknown = "/ { chosen { poorwill,executor = \"yes\"; }; };";
     assert_eq!(refusal(plic, &[unknown, WEAK]), NoExecutor::Value);
-    assert_eq!(refusal(plic, &[ON]), NoExecutor::Harts(2));
+    assert_eq!(refusal(plic, &[ON]), NoExecutor::NoCore);
+    let more: String = (2..10)
+        .map(|id| {
+            format!(
+                r#"/ {{ cpus {{ cpu@{id} {{ device_type = "cpu"; reg = <{id}>; compatible = "riscv";
+                mmu-type = "riscv,sv57"; riscv,isa = "rv64imac";
+                interrupt-controller {{ #interrupt-cells = <1>; interrupt-controller;
+                compatible = "riscv,cpu-intc"; phandle = <{}>; }}; }}; }}; }};"#,
+                0x100 + id
+            )
+        })
+        .collect();
+    assert_eq!(refusal(plic, &[ON, WEAK, &more]), NoExecutor::Harts(9));
     assert_eq!(
         refusal("virt-aia.dts", &[ON, WEAK]),
         NoExecutor::Controllers

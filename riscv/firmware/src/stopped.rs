@@ -6,6 +6,7 @@ use poorwill_hart::{Starting, Task, Worker};
 
 use crate::cut;
 use crate::entry::stack;
+use crate::executor;
 use crate::hart::{this_hart, waking, workers};
 use crate::platform::power_fail;
 
@@ -32,7 +33,8 @@ extern "C" fn wait_for_start() -> ! {
     let mut worker = Worker::new();
     let starting = loop {
         own.handle_ipi();
-        let starting = own.hsm().starting();
+        executor::take_started(own);
+        let starting = own.hsm().starting_unless(executor::is_lent);
         // A hart that resumes a cut does that first, since only the record of the consumed cut has
         // its OS state.
         let goes_on = |starting: &Starting<'_>| starting.task() == Task::Go;

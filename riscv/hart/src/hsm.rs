@@ -334,6 +334,14 @@ impl<'a> LocalHsm<'a> {
         (self.0).advance(HsmState::ResumePending, HsmState::Started as u8)
     }
 
+    /// As [`starting`](Self::starting), on a hart whose OS may be lent to a weak hart: a start is that
+    /// one's then. `is_lent` is called after the look at the state, since the weak hart requests
+    /// starts only while the OS is lent.
+    #[must_use]
+    pub fn starting_unless(self, is_lent: impl FnOnce() -> bool) -> Option<Starting<'a>> {
+        self.starting().filter(|_| !is_lent())
+    }
+
     /// The hart's task, if it was requested to start.
     ///
     /// # Panics

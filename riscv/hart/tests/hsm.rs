@@ -98,6 +98,17 @@ fn a_start_brings_its_task() {
 }
 
 #[test]
+fn a_start_while_the_os_is_lent_is_left_to_the_weak_hart() {
+    let cell = cell(HsmState::StartPending);
+    assert!(cell.local().starting_unless(|| true).is_none());
+    assert_eq!(cell.remote().state(), HsmState::StartPending);
+    let starting = cell.local().starting_unless(|| false).unwrap();
+    assert_eq!(starting.task(), TASK);
+    let stopped = HsmCell::new();
+    assert!(stopped.local().starting_unless(|| false).is_none());
+}
+
+#[test]
 fn numbers_are_the_specifications() {
     let numbers = [
         (HsmState::Started, 0),

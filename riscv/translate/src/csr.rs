@@ -110,6 +110,8 @@ impl VirtualHart {
             }
             number::SIE if changed & !(SSI | STI | SEI) == 0 => csrs.sie = new,
             number::STVEC if new & 3 < 2 => csrs.stvec = new,
+            number::SCOUNTEREN if new & !self.features.counters == 0 => csrs.scounteren = new,
+            number::SENVCFG if new & !self.features.environment == 0 => csrs.senvcfg = new,
             number::SSCRATCH => csrs.sscratch = new,
             number::SEPC => csrs.sepc = new & !1,
             number::SCAUSE => csrs.scause = new,

@@ -15,4 +15,29 @@ pub struct Features {
     pub page_types: bool,
     /// Bytes that `cbo.zero` clears, a power of two; `None` without Zicboz.
     pub zero_block: Option<u64>,
+    /// Bits of `scounteren` that the hart keeps.
+    pub counters: u64,
+    /// `scounteren` at a start.
+    pub counters_at_start: u64,
+    /// Bits of `senvcfg` that the hart keeps.
+    pub environment: u64,
+    /// `mvendorid`, `marchid` and `mimpid`, which the SBI tells.
+    pub identity: [u64; 3],
+}
+
+impl Features {
+    /// A hart that only runs without translation.
+    pub(crate) const LEAST: Features = Features {
+        modes: 1,
+        space_mask: 0,
+        float: false,
+        sstc: false,
+        sets_accessed: false,
+        page_types: false,
+        zero_block: None,
+        counters: 0,
+        counters_at_start: 0,
+        environment: 0,
+        identity: [0; 3],
+    };
 }

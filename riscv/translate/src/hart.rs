@@ -29,6 +29,17 @@ pub enum Stop {
     Unknown,
 }
 
+/// What a virtual hart does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It runs no OS.
+    Stopped,
+    /// It executes instructions when its turn comes.
+    Runs,
+    /// It waits for an interrupt.
+    Waits,
+}
+
 /// Counts of a lent hart's work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -57,6 +68,8 @@ pub struct VirtualHart {
     pub csrs: Csrs,
     /// Properties of the lent hart.
     pub features: Features,
+    /// What the hart does.
+    pub activity: Activity,
     /// Counts since the caller last took them.
     pub counts: Counts,
     pub(crate) reservation: Option<Reservation>,
@@ -79,15 +92,8 @@ impl VirtualHart {
             mode: Mode::Supervisor,
             f: [0; 32],
             csrs: Csrs::new(),
-            features: Features {
-                modes: 1,
-                space_mask: 0,
-                float: false,
-                sstc: false,
-                sets_accessed: false,
-                page_types: false,
-                zero_block: None,
-            },
+            features: Features::LEAST,
+            activity: Activity::Stopped,
             counts: Counts {
                 instructions: 0,
                 device_accesses: 0,
@@ -97,6 +103,27 @@ impl VirtualHart {
             reservation: None,
             tlb: Tlb::new(),
         }
+    }
+
+    /// Starts the stopped hart `id`, with the state that HSM defines (SBI 3.0, table 9.1).
+    /// Floating-point registers are zero, and FS is Initial.
+    pub fn start(&mut self, id: u64, address: u64, argument: u64) {
+        const FS_INITIAL: u64 = 1 << 13;
+        const UXL_64: u64 = 2 << 32;
+        self.forget();
+        self.x = [0; 32];
+        self.x[10] = id;
+        self.x[11] = argument;
+        self.pc = address;
+        self.mode = Mode::Supervisor;
+        self.f = [0; 32];
+        let float = if self.features.float { FS_INITIAL } else { 0 };
+        self.csrs = Csrs {
+            sstatus: UXL_64 | float,
+            scounteren: self.features.counters_at_start,
+            ..Csrs::new()
+        };
+        self.activity = Activity::Runs;
     }
 
     /// Drops translations and reservation, at the end of a lending.

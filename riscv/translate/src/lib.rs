@@ -28,8 +28,10 @@ mod state;
 mod tlb;
 mod translation;
 mod trap;
+mod turns;
 
 pub use features::Features;
-pub use hart::{Counts, Mode, Stop, VirtualHart};
+pub use hart::{Activity, Counts, Mode, Stop, VirtualHart};
 pub use host::Host;
 pub use state::Csrs;
+pub use turns::{first_deadline, next_turn};

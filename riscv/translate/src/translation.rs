@@ -65,16 +65,16 @@ impl VirtualHart {
                 is_memory: host.is_memory(page),
             });
         };
-        let space = self.csrs.satp >> 44 & 0xffff;
+        let space = (self.csrs.satp >> 44) as u16;
         let found = match self.tlb.find(page, space) {
-            Some(found) if self.has_flags(found.flags, intent) => *found,
+            Some(found) if self.has_flags(found.flags.into(), intent) => *found,
             _ => {
                 let walked = self.walk(tables, address, intent, space, host)?;
                 self.tlb.keep(walked);
                 walked
             }
         };
-        if !self.allows(found.flags, intent) {
+        if !self.allows(found.flags.into(), intent) {
             return Err(page_fault(intent, address));
         }
         Ok(Place {
@@ -105,7 +105,7 @@ impl VirtualHart {
         tables: PageTables,
         address: u64,
         intent: Intent,
-        space: u64,
+        space: u16,
         host: &impl Host,
     ) -> Result<Translation, Exception> {
         let is_outside = Cell::new(false);
@@ -142,9 +142,9 @@ impl VirtualHart {
         Ok(Translation {
             page,
             physical,
-            flags: entry & 0xff,
+            flags: entry as u8,
+            shift: found.bytes.trailing_zeros() as u8,
             space,
-            bytes: found.bytes,
             is_memory: host.is_memory(physical),
         })
     }

@@ -143,3 +143,51 @@ fn the_state_of_another_plic_is_refused() {
     }
     assert!(plic.check(vec![0; needed]).is_ok());
 }
+
+#[test]
+fn a_shared_context_interrupts_where_a_lent_hart_s_own_does() {
+    for kind in [Kind::Specified, Kind::Qemu] {
+        let model = Model::new(kind, 40, 4);
+        let enable = |context: u64, source: u64| {
+            let place = 0x2000 + 0x80 * context + source / 32 * 4;
+            model.write(place, model.read(place) | 1 << (source % 32));
+        };
+        for (source, priority) in [(3, 1), (5, 4), (35, 7)] {
+            model.write(4 * source, priority);
+        }
+        // Contexts 1 and 3 are harts' own, and 2 is machine mode's.
+        enable(1, 3);
+        enable(1, 35);
+        enable(3, 5);
+        enable(3, 3);
+        model.write(0x20_1000, 2);
+        model.write(0x20_3000, 0);
+        let shared = SharedContext::new(&model, 40, [1, 3].into_iter().collect(), 2);
+        for (lent, sources) in [
+            ([true, true], &[3, 5, 35][..]),
+            ([true, false], &[35]),
+            ([false, true], &[3, 5]),
+            ([false, false], &[]),
+        ] {
+            shared.share(|place| lent[place]);
+            for source in [3, 5, 35] {
+                let is_notified = model.is_notified(2, source);
+                assert_eq!(is_notified, sources.contains(&source), "{lent:?} {source}");
+            }
+        }
+        for source in [3, 5, 35] {
+            let notified = [1, 3].map(|context| model.is_notified(context, source));
+            model.set_level(source, true);
+            assert_eq!([0, 1].map(|place| shared.interrupts(place)), notified);
+            model.set_level(source, false);
+            let context = if notified[0] { 1 } else { 3 };
+            assert_eq!(model.read(0x20_0004 + 0x1000 * context), source as u32);
+            model.write(0x20_0004 + 0x1000 * context, source as u32);
+        }
+        assert!(!shared.interrupts(2), "no such hart");
+        assert!(shared.copies(0x2080) && shared.copies(0x20_3000));
+        assert!(!shared.copies(0x2100) && !shared.copies(0x20_2000) && !shared.copies(12));
+        shared.close();
+        assert!((1..=40).all(|source| !model.is_notified(2, source)));
+    }
+}

@@ -1,63 +1,122 @@
-//! SBI calls of a lent hart that the weak hart serves itself: those that act on the hart alone.
+//! SBI calls of lent harts that the weak hart serves itself: those that act on harts alone.
 
 use poorwill_domain::{Domain, FencePages, FenceRange};
-use poorwill_translate::VirtualHart;
-use sbi_spec::{rfnc, spi, time};
+use poorwill_hart::Task;
+use poorwill_memory::EntryPoint;
+use poorwill_translate::{Activity, VirtualHart};
+use sbi_spec::{base, hsm, rfnc, spi, time};
 
-/// Serves the call. Returns false, with nothing changed, for one that the lent hart makes itself:
-/// an error is one of these, too.
-pub(super) fn serve(hart: &mut VirtualHart, domain: &Domain, id: u64) -> bool {
-    let [a0, a1, a2, a3, a4, _, function, extension] = hart.x[10..18] else {
+use crate::hart;
+
+/// Serves the call of the hart at a place. Returns false, with nothing changed, for one that the lent
+/// hart makes itself: an error is one of these, too.
+pub(super) fn serve(harts: &mut [VirtualHart], place: usize, domain: &Domain) -> bool {
+    let caller = &mut harts[place];
+    let [a0, a1, a2, a3, a4, _, function, extension] = caller.x[10..18] else {
         return false;
     };
-    let served = match (extension as usize, function as usize) {
+    let answer = match (extension as usize, function as usize) {
         (time::EID_TIME, time::SET_TIMER) => {
-            hart.csrs.deadline = a0;
-            true
+            caller.csrs.deadline = a0;
+            Some(0)
         }
-        (spi::EID_SPI, spi::SEND_IPI) => is_own(domain, [a0, a1], id, || {
+        (base::EID_BASE, base::GET_MVENDORID) => Some(caller.features.identity[0]),
+        (base::EID_BASE, base::GET_MARCHID) => Some(caller.features.identity[1]),
+        (base::EID_BASE, base::GET_MIMPID) => Some(caller.features.identity[2]),
+        (hsm::EID_HSM, hsm::HART_START) => start(domain, a0, a1, a2),
+        (hsm::EID_HSM, hsm::HART_STOP) => return stop(harts, place),
+        (hsm::EID_HSM, hsm::HART_GET_STATUS) => status(domain, a0),
+        (spi::EID_SPI, spi::SEND_IPI) => each(harts, domain, [a0, a1], |hart| {
             hart.csrs.software_interrupt = true;
         }),
-        // A later instruction is read from memory, and the lent hart fences when it goes on.
-        (rfnc::EID_RFNC, rfnc::REMOTE_FENCE_I) => is_own(domain, [a0, a1], id, || {}),
-        (rfnc::EID_RFNC, rfnc::REMOTE_SFENCE_VMA) => {
-            fence(hart, domain, id, [a0, a1, a2, a3], None)
-        }
+        // A later instruction is read from memory, and a lent hart fences when it goes on.
+        (rfnc::EID_RFNC, rfnc::REMOTE_FENCE_I) => each(harts, domain, [a0, a1], |_| {}),
+        (rfnc::EID_RFNC, rfnc::REMOTE_SFENCE_VMA) => fence(harts, domain, [a0, a1, a2, a3], None),
         (rfnc::EID_RFNC, rfnc::REMOTE_SFENCE_VMA_ASID) => {
-            fence(hart, domain, id, [a0, a1, a2, a3], Some(a4))
+            fence(harts, domain, [a0, a1, a2, a3], Some(a4))
         }
-        _ => false,
+        _ => None,
     };
-    if served {
-        hart.answer(0, 0);
+    if let Some(value) = answer {
+        harts[place].answer(0, value);
     }
-    served
+    answer.is_some()
 }
 
-/// Runs `act` if the mask names the hart. Returns whether the mask is valid. No other hart of the OS
-/// runs: it has one.
-fn is_own(domain: &Domain, [mask, base]: [u64; 2], id: u64, act: impl FnOnce()) -> bool {
-    let Ok(selection) = domain.harts(mask, base) else {
-        return false;
-    };
-    if selection.contains(id) {
-        act();
-    }
-    true
+/// Runs `act` for each running hart of the mask, if that is valid.
+fn each(
+    harts: &mut [VirtualHart],
+    domain: &Domain,
+    [mask, base]: [u64; 2],
+    act: impl Fn(&mut VirtualHart),
+) -> Option<u64> {
+    let selection = domain.harts(mask, base).ok()?;
+    let own = hart::all().iter().zip(harts);
+    own.filter(|(own, hart)| selection.contains(own.id()) && hart.activity != Activity::Stopped)
+        .for_each(|(_, hart)| act(hart));
+    Some(0)
 }
 
 fn fence(
-    hart: &mut VirtualHart,
+    harts: &mut [VirtualHart],
     domain: &Domain,
-    id: u64,
     [mask, base, start, size]: [u64; 4],
     space: Option<u64>,
-) -> bool {
-    let Ok(range) = FenceRange::new(start, size) else {
-        return false;
-    };
-    is_own(domain, [mask, base], id, || match range.pages() {
+) -> Option<u64> {
+    let range = FenceRange::new(start, size).ok()?;
+    each(harts, domain, [mask, base], |hart| match range.pages() {
         FencePages::Few(pages) => pages.for_each(|page| hart.drop_translations(Some(page), space)),
         FencePages::Everything => hart.drop_translations(None, space),
     })
+}
+
+/// Requests a start, as for a hart that runs its OS itself. That hart leaves it to the weak one.
+fn start(domain: &Domain, id: u64, address: u64, argument: u64) -> Option<u64> {
+    let target = hart::find(domain.hart(id).ok()?)?;
+    let entry = EntryPoint {
+        address: domain.executable(address).ok()?.get(),
+        argument,
+    };
+    target.start_by_os(Task::Start(entry)).ok()?;
+    Some(0)
+}
+
+fn status(domain: &Domain, id: u64) -> Option<u64> {
+    let target = hart::find(domain.hart(id).ok()?)?;
+    Some(target.state() as u64)
+}
+
+/// Stops the calling hart. The last one makes the call itself, as the domain ends with it.
+fn stop(harts: &mut [VirtualHart], place: usize) -> bool {
+    let mut others = harts
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != place);
+    if others.all(|(_, hart)| hart.activity == Activity::Stopped) {
+        return false;
+    }
+    let hsm = hart::all()[place].lent_hsm();
+    if hsm.stop().is_err() {
+        return false;
+    }
+    hsm.stopped().expect("the weak hart alone moves its state");
+    harts[place].activity = Activity::Stopped;
+    true
+}
+
+/// Starts the virtual harts whose start was requested.
+pub(super) fn begin_requested(harts: &mut [VirtualHart]) {
+    for (own, hart) in hart::all().iter().zip(harts) {
+        if hart.activity != Activity::Stopped {
+            continue;
+        }
+        let Some(starting) = own.lent_hsm().starting() else {
+            continue;
+        };
+        if let Task::Start(entry) = starting.task() {
+            hart.start(own.id(), entry.address, entry.argument);
+            let started = starting.started();
+            started.expect("the weak hart alone moves its state");
+        }
+    }
 }

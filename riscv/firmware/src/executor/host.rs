@@ -17,6 +17,10 @@ pub(super) struct Reach<'a> {
     pub(super) domain: &'a LiveDomain,
     pub(super) plan: &'a PmpPlan,
     pub(super) executor: &'a Executor,
+    /// The hart's place.
+    pub(super) place: usize,
+    /// All lent harts, by their places.
+    pub(super) lent: u32,
 }
 
 impl Reach<'_> {
@@ -88,7 +92,7 @@ impl Host for Reach<'_> {
         self.access_device(address, bytes, Operation::Store(value))?;
         let offset = address.wrapping_sub(self.executor.plic);
         if self.executor.interrupts.copies(offset) {
-            self.executor.interrupts.share();
+            (self.executor.interrupts).share(|place| self.lent >> place & 1 != 0);
         }
         Some(())
     }
@@ -103,5 +107,6 @@ impl Host for Reach<'_> {
 
     fn external_interrupt(&self) -> bool {
         csr::read::<{ csr::MIP }>() & interrupt::MEI != 0
+            && self.executor.interrupts.interrupts(self.place)
     }
 }

@@ -1,13 +1,14 @@
 //! The weak hart's registers, and the state that a hart lends it.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
 use poorwill_arch::ipi::Ipi;
-use poorwill_devicetree::{Machine, WeakHart};
+use poorwill_devicetree::{MAX_LENT, Machine, Plic, WeakHart};
 use poorwill_drivers::{HartDeadline, SharedContext};
 use poorwill_hart::{AskCell, IpiDevice};
-use poorwill_translate::VirtualHart;
+use poorwill_translate::{Activity, VirtualHart};
 use spin::{Mutex, Once};
 
 use crate::platform::console::say;
@@ -24,11 +25,21 @@ pub(super) struct Executor {
     pub(super) ask: AskCell,
     /// It waits for jobs.
     pub(super) has_arrived: AtomicBool,
+    /// The OS's harts are lent. They take no start.
+    pub(super) is_lent: AtomicBool,
+    /// Harts, by their places, that were given back and have not taken their state yet.
+    pub(super) given: AtomicU32,
 }
 
 impl Executor {
     pub(super) fn has_arrived(&self) -> bool {
         self.has_arrived.load(Ordering::Acquire)
+    }
+
+    /// Takes the calling hart's state back, once. Returns whether it was given.
+    pub(super) fn take(&self, place: usize) -> bool {
+        let bit = 1 << place;
+        self.given.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 }
 
@@ -92,20 +103,35 @@ impl Half {
     }
 }
 
-/// A lent hart.
+/// The lent harts of an OS.
 #[derive(Debug)]
 pub(super) struct Lent {
-    pub(super) hart: VirtualHart,
-    /// ID of the hart that lends.
-    pub(super) lender: u64,
+    /// All harts of the OS, by their places in the list of harts.
+    pub(super) harts: ArrayVec<VirtualHart, MAX_LENT>,
+    /// Place of the hart that lends.
+    pub(super) lender: usize,
     pub(super) end: End,
     pub(super) half: Half,
 }
 
-/// One hart uses it at a time: the lender before it asks and after the job is done, else the weak
-/// hart.
+impl Lent {
+    /// Instructions of all harts.
+    pub(super) fn instructions(&self) -> u64 {
+        self.harts.iter().map(|hart| hart.counts.instructions).sum()
+    }
+
+    /// The harts that run or wait, by their places.
+    pub(super) fn running(&self) -> u32 {
+        let running = self.harts.iter().enumerate();
+        let running = running.filter(|(_, hart)| hart.activity != Activity::Stopped);
+        running.fold(0, |bits, (place, _)| bits | 1 << place)
+    }
+}
+
+/// One hart at a time uses it: one of the OS's before the lender asks and after the job is done, else
+/// the weak hart.
 pub(super) static LENT: Mutex<Lent> = Mutex::new(Lent {
-    hart: VirtualHart::new(),
+    harts: ArrayVec::new_const(),
     lender: 0,
     end: End::Unknown,
     half: Half::NONE,
@@ -123,10 +149,12 @@ pub(crate) unsafe fn start(machine: &Machine) {
         Some(Ok(weak)) => weak,
     };
     let plic = machine.interrupts.plics.first();
-    let lendable = plic.and_then(|plic| Some((plic, *plic.contexts.first()?, hart.mtimecmp?)));
-    let Some((plic, from, mtimecmp)) = lendable else {
-        return say!("executor is off: the PLIC has no context of the OS");
+    let is_whole = |plic: &&Plic| plic.contexts.len() == machine.harts.len();
+    let Some((plic, mtimecmp)) = plic.filter(is_whole).zip(hart.mtimecmp) else {
+        return say!("executor is off: the PLIC has no context of a hart of the OS");
     };
+    let harts = machine.harts.iter().take(MAX_LENT);
+    LENT.lock().harts = harts.map(|_| VirtualHart::new()).collect();
     EXECUTOR.call_once(|| {
         // SAFETY: by the caller's contract the tree is right; it names these registers.
         let (ipi, deadline, registers) =
@@ -134,10 +162,17 @@ pub(crate) unsafe fn start(machine: &Machine) {
         Executor {
             ipi,
             deadline: HartDeadline::new(deadline),
-            interrupts: SharedContext::new(registers, plic.sources, [from, context]),
+            interrupts: SharedContext::new(
+                registers,
+                plic.sources,
+                plic.contexts.iter().copied().take(MAX_LENT).collect(),
+                context,
+            ),
             plic: plic.base,
             ask: AskCell::new(),
             has_arrived: AtomicBool::new(false),
+            is_lent: AtomicBool::new(false),
+            given: AtomicU32::new(0),
         }
     });
 }

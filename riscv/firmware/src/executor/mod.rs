@@ -1,12 +1,14 @@
 //! The executor: a weak hart, on which the OS's supervisor mode runs after a wake from powered RAM.
 //!
 //! The hart that wakes lends its state, and waits in machine mode. It takes its state back before the
-//! first program, or before what the weak hart does not do. The weak hart interprets in machine mode,
+//! first program, or before what the weak hart does not do. The weak hart also starts, runs and stops
+//! the OS's other harts, in turns. These stay in machine mode, too, and continue the OS with it. The weak hart interprets in machine mode,
 //! which its PMP does not bind. Each access therefore asks the lent hart's plan and its memory.
 //! Lower privilege modes of the weak hart have no access at all: its PMP has no entry, and it never
 //! enters them.
 
 mod calls;
+mod context;
 mod hand_back;
 mod host;
 mod lend;
@@ -15,6 +17,6 @@ mod weak;
 
 #[cfg(feature = "hand-back")]
 pub(crate) use lend::lend_again;
-pub(crate) use lend::resume;
+pub(crate) use lend::{is_lent, join, resume, take_started};
 pub(crate) use lent::{release, start};
 pub(crate) use weak::wait;

@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering;
 
 use poorwill_arch::{counters, csr, fence, set_thread_pointer, wait_for_interrupt};
-use poorwill_hart::{IpiDevice, NEVER, interrupt};
-use poorwill_translate::{Host, Stop};
+use poorwill_hart::{HsmState, IpiDevice, NEVER, interrupt};
+use poorwill_translate::{Activity, Stop, VirtualHart, first_deadline, next_turn};
 
 use super::calls;
 use super::hand_back;
@@ -12,11 +12,11 @@ use super::host::Reach;
 use super::lent::{End, Executor, LENT, Lent, executor};
 use crate::domain::pmp;
 use crate::entry::{self, stack};
-use crate::hart;
+use crate::hart::{self, Hart};
 use crate::platform::platform;
 
-/// Instructions of a turn.
-const TURN: u64 = 100_000;
+/// Instructions of a turn: a hart that spins waits for another one's turn.
+const TURN: u64 = 10_000;
 
 /// Maximum time for the work of a lending, without waits for interrupts.
 const MOST_WORK_MS: u64 = 10_000;
@@ -50,66 +50,92 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
             wait_for_interrupt();
             continue;
         }
-        let lender = run(executor, &mut LENT.lock());
+        let (lender, given) = {
+            let mut lent = LENT.lock();
+            let given = run(executor, &mut lent);
+            (lent.lender, given)
+        };
         stack::verify(stack_top);
+        executor.given.fetch_or(given, Ordering::Release);
+        executor.is_lent.store(false, Ordering::Release);
         executor.ask.done();
-        if let Some(lender) = lender.and_then(hart::find) {
-            lender.ring();
-        }
+        // The lender may have stopped, and another hart may have been requested to start.
+        let has_work =
+            |(place, hart): &(usize, &Hart)| *place == lender || hart.state() != HsmState::Stopped;
+        let all = hart::all().iter().enumerate();
+        all.filter(has_work).for_each(|(_, hart)| hart.ring());
     }
 }
 
-/// Runs a lent hart until it is to be given back. Returns the lender's ID.
-fn run(executor: &Executor, lent: &mut Lent) -> Option<u64> {
-    let lender = hart::find(lent.lender)?;
-    let domain = lender.domain();
-    let plan = domain.plan.get()?;
-    let reach = Reach {
+/// Runs the lent harts until they are to be given back. Returns the places of those with an OS.
+fn run(executor: &Executor, lent: &mut Lent) -> u32 {
+    let domain = hart::all()[lent.lender].domain();
+    let Some(plan) = domain.plan.get() else {
+        // The lender has looked.
+        return lent.running();
+    };
+    let reach = |place, lent| Reach {
         domain,
         plan,
         executor,
+        place,
+        lent,
     };
-    executor.interrupts.share();
     let time = &platform().time;
     let mut began = time.ticks();
-    let instructions = |lent: &Lent| lent.hart.counts.instructions;
-    let last = instructions(lent).saturating_add(hand_back::INSTRUCTIONS);
-    let end = loop {
-        let left = last.saturating_sub(instructions(lent));
-        match lent.hart.run(&reach, TURN.min(left)) {
+    let last = lent.instructions().saturating_add(hand_back::INSTRUCTIONS);
+    let mut place = lent.lender;
+    let mut shared = 0;
+    lent.end = loop {
+        calls::begin_requested(&mut lent.harts);
+        let running = lent.running();
+        if shared != running {
+            shared = running;
+            executor.interrupts.share(|place| running >> place & 1 != 0);
+        }
+        let is_interrupted =
+            |place, hart: &VirtualHart| hart.is_interrupted(&reach(place, running));
+        let Some(next) = next_turn(&mut lent.harts, place, is_interrupted) else {
+            began += rest(executor, &lent.harts);
+            continue;
+        };
+        place = next;
+        let left = last.saturating_sub(lent.instructions());
+        let hart = &mut lent.harts[place];
+        match hart.run(&reach(place, running), TURN.min(left)) {
             Stop::Turn if left == 0 => break End::Turn,
             Stop::Turn | Stop::Pauses if time.milliseconds_since(began) > MOST_WORK_MS => {
                 break End::Late;
             }
             Stop::Turn | Stop::Pauses => {}
-            Stop::Waits => began += rest(executor, lent, &reach),
-            Stop::Call if calls::serve(&mut lent.hart, domain, lent.lender) => {}
+            Stop::Waits => hart.activity = Activity::Waits,
+            Stop::Call if calls::serve(&mut lent.harts, place, domain) => {}
             Stop::Call => break End::Call,
             Stop::User => break End::User,
             Stop::Unknown => break End::Unknown,
         }
     };
     executor.interrupts.close();
-    lent.end = end;
     fence::everything();
-    Some(lent.lender)
+    lent.running()
 }
 
-/// Waits for an interrupt of the lent hart. Returns the ticks of the wait.
-fn rest(executor: &Executor, lent: &Lent, reach: &Reach<'_>) -> u64 {
-    let began = reach.time();
-    let csrs = &lent.hart.csrs;
-    let bit = |enabled, bit| if csrs.sie & enabled != 0 { bit } else { 0 };
+/// Waits for an interrupt of a lent hart, all of which wait. Returns the ticks of the wait. May
+/// return earlier.
+fn rest(executor: &Executor, harts: &[VirtualHart]) -> u64 {
+    let time = &platform().time;
+    let began = time.ticks();
+    let waits = harts.iter().filter(|hart| hart.activity == Activity::Waits);
+    let enabled = waits.fold(0, |enabled, hart| enabled | hart.csrs.sie);
+    let bit = |of_os, bit| if enabled & of_os != 0 { bit } else { 0 };
     let enabled = bit(interrupt::STI, interrupt::MTI) | bit(interrupt::SEI, interrupt::MEI);
-    executor.deadline.set(csrs.deadline);
+    executor.deadline.set(first_deadline(harts));
     // SAFETY: machine mode's interrupts are off; the bits end the wait.
     unsafe { csr::write::<{ csr::MIE }>(enabled | interrupt::MSI) };
-    while !lent.hart.is_interrupted(reach) {
-        fence::after_device_write();
-        wait_for_interrupt();
-    }
+    fence::after_device_write();
+    wait_for_interrupt();
     // SAFETY: as above.
     unsafe { csr::write::<{ csr::MIE }>(interrupt::MSI) };
     executor.deadline.set(NEVER);
-    reach.time().saturating_sub(began)
+    time.ticks().saturating_sub(began)
 }

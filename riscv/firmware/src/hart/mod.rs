@@ -95,6 +95,12 @@ impl Hart {
         self.hsm.remote().state()
     }
 
+    /// The hart's own view, for the weak hart that runs its OS. Until the OS is given back, the hart
+    /// itself makes no transition.
+    pub(crate) fn lent_hsm(&self) -> LocalHsm<'_> {
+        self.hsm.local()
+    }
+
     /// Entry point of the OS, on a hart that was requested to start and has not yet started.
     pub(crate) fn pending_start(&self) -> Option<EntryPoint> {
         self.hsm.remote().pending_start()

@@ -221,6 +221,7 @@ fn start(hart_id: u64, tree: usize, information: usize) -> Result<Begun, BootErr
     let place = hart::all().iter().position(|hart| hart.id() == hart_id);
     let place = place.expect("a hart that may boot has a domain");
     let own = hart::all()[place].init(stacks.top(place));
+    executor::join(own);
     // A hart that handed the start over has sent this one an IPI.
     own.clear_ipi();
     stacks.publish();
@@ -265,7 +266,11 @@ fn early<R>(work: impl FnOnce() -> R) -> R {
 #[unsafe(no_mangle)]
 extern "C" fn other_hart(place: usize, stack_top: usize) -> ! {
     match hart::all().get(place) {
-        Some(hart) => hart.init(stack_top).wait(),
+        Some(hart) => {
+            let own = hart.init(stack_top);
+            executor::join(own);
+            own.wait()
+        }
         // SAFETY: the only hart of the table beside those is the weak one.
         None => unsafe { executor::wait(stack_top) },
     }

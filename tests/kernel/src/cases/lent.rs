@@ -2,13 +2,16 @@
 //! interrupts of devices. The case ends with an
 //! instruction that the weak hart does not know, so that the OS's hart continues.
 //!
-//! On the command line: `cycles=N` sleeps in a row.
+//! On the command line: `cycles=N` sleeps in a row; `rounds=N` of the case of remapped pages.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::wild;
 use crate::{
     arch::{
         self, guard,
         sleep::{self, Context, Outcome},
+        translated,
     },
     check, irqchip,
     machine::Machine,
@@ -18,18 +21,56 @@ use crate::{
 /// A timer ends each sleep after this part of a second.
 const PARTS: u64 = 5;
 
+/// Sleeps until a timer ends that.
+fn sleep_once(machine: &Machine, cycle: usize) {
+    let _ = sbi_rt::set_timer(arch::time() + machine.timebase / PARTS);
+    write_csr!("sie", arch::TIMER);
+    let mut context = Context::default();
+    let outcome = sleep::suspend(0, &mut context);
+    check!(
+        matches!(outcome, Outcome::Woke(_)),
+        "cycle {cycle}: no wake"
+    );
+    arch::quiet();
+    let _ = sbi_rt::set_timer(u64::MAX);
+}
+
+/// Pages with different contents, which take turns at one address.
+#[repr(C, align(4096))]
+struct Page(AtomicUsize, [AtomicUsize; 511]);
+
+static PAGES: [Page; 2] =
+    [const { Page(AtomicUsize::new(0), [const { AtomicUsize::new(0) }; 511]) }; 2];
+
+/// After a wake, an address stands for one page and then for another, again and again. The OS's hart
+/// must not use a translation that the OS has dropped on the weak hart.
+pub(super) fn remapped(machine: &Machine) {
+    sleep_once(machine, 1);
+    for (number, page) in PAGES.iter().enumerate() {
+        page.0.store(number + 1, Ordering::Relaxed);
+    }
+    let mut wrong = 0;
+    translated::with(|| {
+        for round in 0..machine.number("rounds", 20_000) {
+            let page = &PAGES[round % 2];
+            let physical = core::ptr::from_ref(page).addr();
+            let at = translated::map(0, physical, translated::READ);
+            translated::fence();
+            let at = core::ptr::with_exposed_provenance::<usize>(at);
+            // SAFETY: the page is mapped there, and no reference to it is mutable.
+            let found = unsafe { at.read_volatile() };
+            wrong += usize::from(found != round % 2 + 1);
+        }
+    });
+    check!(
+        wrong == 0,
+        "{wrong} loads from a page that was mapped before"
+    );
+}
+
 pub(super) fn run(machine: &Machine, hart: usize) {
     for cycle in 1..=machine.number("cycles", 3) {
-        let _ = sbi_rt::set_timer(arch::time() + machine.timebase / PARTS);
-        write_csr!("sie", arch::TIMER);
-        let mut context = Context::default();
-        let outcome = sleep::suspend(0, &mut context);
-        check!(
-            matches!(outcome, Outcome::Woke(_)),
-            "cycle {cycle}: no wake"
-        );
-        arch::quiet();
-        let _ = sbi_rt::set_timer(u64::MAX);
+        sleep_once(machine, cycle);
         wild::closed_data(machine);
         wild::machine_contexts(machine);
         irqchip::take_console_interrupt(machine, hart);
