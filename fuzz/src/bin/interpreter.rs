@@ -55,6 +55,10 @@ fn features(input: &mut Input<'_>) -> Features {
         sets_accessed: is_set(6),
         page_types: is_set(7),
         zero_block: is_set(8).then(|| 1 << (bits >> 9 & 15).min(12)),
+        counters: u64::from(bits >> 13),
+        counters_at_start: 0,
+        environment: u64::from(bits >> 15),
+        identity: [0; 3],
     }
 }
 

@@ -224,6 +224,7 @@ fn features(rng: &mut Rng) -> Features {
         sets_accessed: rng.bool(),
         page_types: rng.bool(),
         zero_block: [None, Some(64), Some(4096)][rng.usize(..3)],
+        ..Features::default()
     }
 }
 
