@@ -89,7 +89,7 @@ impl World {
         let writes = count("write_backs")? + count("flushes")?;
         ensure!(count("load_misses")? > 0 && writes > 0, "{kinds}");
         let run: Value = serde_json::from_str(&self.run(&["memory", &name, "--json"])?)?;
-        let machines = run["machines"].as_array().context("machines")?;
+        let machines = run[0]["machines"].as_array().context("machines")?;
         ensure!(machines.len() == 2, "{run}");
         for machine in machines {
             ensure!(
