@@ -45,10 +45,7 @@ struct Tools {
 
 impl Tools {
     fn find() -> anyhow::Result<Self> {
-        let program = std::env::current_exe()?;
-        let folder = program.ancestors().nth(2).context("a target folder")?;
-        let command = folder.join("poorwill");
-        ensure!(command.exists(), "{} is missing", command.display());
+        let command = poorwill_tests::command()?;
         Ok(Tools {
             qemu: Qemu::find()?.program,
             firmware: paths::firmware()?,

@@ -28,10 +28,7 @@ struct World {
 
 impl World {
     fn find() -> anyhow::Result<Self> {
-        let program = std::env::current_exe()?;
-        let folder = program.ancestors().nth(2).context("a target folder")?;
-        let command = folder.join("poorwill");
-        ensure!(command.exists(), "{} is missing", command.display());
+        let command = poorwill_tests::command()?;
         Qemu::find()?;
         let guest = paths::Tiny::for_traces()?;
         let cache = tempfile::tempdir()?;

@@ -55,6 +55,6 @@ pub use gdb::Gdb;
 pub use ledger::Ledger;
 pub use plan::{Plan, load_plan, read_plan};
 pub use prepared::Prepared;
-pub use setup::Setup;
+pub use setup::{Setup, command};
 pub use suite::{is_chosen, number};
 pub use trial::run_trial;

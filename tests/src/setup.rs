@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use poorwill_machine::Qemu;
 use poorwill_machine::paths::{self, Kernel, Tiny};
 
@@ -230,6 +231,19 @@ fn handing_back() -> Result<PathBuf, String> {
         Some(_) => paths::firmware().map_err(|error| error.to_string()),
         None => built("poorwill-hand-back.elf", "build it with `make hand-back`"),
     }
+}
+
+/// The command `poorwill`, built in the folder of the test that calls this.
+///
+/// # Errors
+///
+/// It was not built.
+pub fn command() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let folder = program.ancestors().nth(2);
+    let command = folder.context("a target folder")?.join("poorwill");
+    anyhow::ensure!(command.exists(), "{} is missing", command.display());
+    Ok(command)
 }
 
 /// A file that the Makefile builds, or the reason why it is missing.

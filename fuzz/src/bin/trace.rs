@@ -15,15 +15,6 @@ use poorwill_trace::{
 
 poorwill_fuzz::target!(max_len = 4096, run);
 
-const KINDS: [Kind; 6] = [
-    Kind::Load,
-    Kind::Store,
-    Kind::Fetch,
-    Kind::WriteBack,
-    Kind::Flush,
-    Kind::Fence,
-];
-
 fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     match input.below(4) {
@@ -109,7 +100,7 @@ fn written(input: &mut Input<'_>, is_changed: bool) {
     let mut counts = vec![HartCounts::default(); setting.harts as usize];
     let mut records = Vec::new();
     for _ in 0..input.below(40) {
-        let kind = KINDS[input.below(6) as usize];
+        let kind = Kind::ALL[input.below(6) as usize];
         let record = Record {
             hart: input.below(setting.harts.into()) as u16,
             kind,

@@ -17,6 +17,18 @@ pub enum Kind {
     Fence,
 }
 
+impl Kind {
+    /// All kinds. A trace gives each the number of its place.
+    pub const ALL: [Kind; 6] = [
+        Kind::Load,
+        Kind::Store,
+        Kind::Fetch,
+        Kind::WriteBack,
+        Kind::Flush,
+        Kind::Fence,
+    ];
+}
+
 /// A request of a hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {

@@ -15,16 +15,6 @@ pub struct Record {
     pub instructions: u64,
 }
 
-/// The kinds, in the order of their numbers.
-const KINDS: [Kind; 6] = [
-    Kind::Load,
-    Kind::Store,
-    Kind::Fetch,
-    Kind::WriteBack,
-    Kind::Flush,
-    Kind::Fence,
-];
-
 /// Bits of the first byte: the kind, another hart than before, and a few instructions.
 const KIND: u8 = 7;
 const OTHER_HART: u8 = 1 << 3;
@@ -75,7 +65,7 @@ impl Context {
 
     /// Appends a record, whose hart exists.
     pub(crate) fn encode(&mut self, record: &Record, bytes: &mut Vec<u8>) {
-        let number = KINDS.iter().position(|kind| *kind == record.kind);
+        let number = Kind::ALL.iter().position(|kind| *kind == record.kind);
         let mut first = u8::try_from(number.unwrap_or_default()).unwrap_or_default();
         let few = record.instructions.min(MANY);
         first |= u8::try_from(few << INSTRUCTIONS).unwrap_or_default();
@@ -99,7 +89,7 @@ impl Context {
     pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<Record, Malformed> {
         let (first, rest) = bytes.split_first().ok_or(Malformed)?;
         *bytes = rest;
-        let kind = *KINDS.get(usize::from(first & KIND)).ok_or(Malformed)?;
+        let kind = *Kind::ALL.get(usize::from(first & KIND)).ok_or(Malformed)?;
         if first & OTHER_HART != 0 {
             self.hart = u16::try_from(take(bytes)?).map_err(|_| Malformed)?;
         }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::flags::{A, D, G, R, U, V, W, X};
 use common::{CODE, Machine, i, r, s};
 use poorwill_hart::emulation::status;
 use poorwill_translate::fake::{DEVICE, RAM};
@@ -10,14 +11,6 @@ use poorwill_translate::{Host, Mode, Stop};
 const PAGE: u64 = 0x1000;
 const DATA: u64 = RAM + 0x8000;
 const VIRTUAL: u64 = 0xffff_ffc0_1234_5000;
-const V: u64 = 1;
-const R: u64 = 1 << 1;
-const W: u64 = 1 << 2;
-const X: u64 = 1 << 3;
-const U: u64 = 1 << 4;
-const G: u64 = 1 << 5;
-const A: u64 = 1 << 6;
-const D: u64 = 1 << 7;
 const ALL: u64 = V | R | W | X | A | D;
 
 /// Modes of `satp`, with their levels.

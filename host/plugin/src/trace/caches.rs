@@ -70,7 +70,7 @@ impl Caches {
         self.code[hart].add(line);
     }
 
-    /// An instruction writes a line back, whichever cache has it.
+    /// An instruction writes a line back from the cache that has it.
     pub fn flush(&mut self, line: u32, mut request: impl FnMut(Kind, u32)) {
         for data in &mut self.data {
             if data.clean(line) {

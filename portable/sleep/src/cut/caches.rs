@@ -132,13 +132,9 @@ impl CacheMeans {
             (_, Some((walk, _))) | (Ok((walk, _)), None) => walk,
             (Err(error), None) => return Err(error),
         };
-        let bytes = [self.first, self.further, self.shared].map(|size| Some(size?.bytes));
-        let bytes = match bytes {
-            [Some(first), Some(further), Some(shared)] => {
-                Some((first.saturating_add(further), shared))
-            }
-            _ => None,
-        };
+        let own = self.first.zip(self.further);
+        let own = own.map(|(first, further)| first.and(further).bytes);
+        let bytes = own.zip(self.shared.map(|size| size.bytes));
         Ok(CachePlan { all, few, bytes })
     }
 

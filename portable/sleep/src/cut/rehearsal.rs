@@ -147,22 +147,20 @@ mod tests {
     fn no_time_is_too_long() {
         let longest = Rehearsal {
             clean: 0,
-            ..[u64::MAX; 6].into()
+            ..of([u64::MAX; 6])
         };
         let time = longest.predict(64, Some(u64::MAX));
         assert_eq!((time.total(), time.quiet(u64::MAX)), (u64::MAX, 0));
     }
 
-    impl From<[u64; 6]> for Rehearsal {
-        fn from([survey, hart, shared, flush, clean, written]: [u64; 6]) -> Self {
-            Rehearsal {
-                survey,
-                hart,
-                shared,
-                flush,
-                clean,
-                written,
-            }
+    fn of([survey, hart, shared, flush, clean, written]: [u64; 6]) -> Rehearsal {
+        Rehearsal {
+            survey,
+            hart,
+            shared,
+            flush,
+            clean,
+            written,
         }
     }
 
@@ -172,13 +170,13 @@ mod tests {
         fn a_longer_rehearsal_predicts_a_longer_stop(
             times: [u32; 4], more: [u32; 4], clean: u32, harts in 1u64..65, cached: u64, written: u64,
         ) {
-            let of = |more: [u32; 4]| {
+            let predict = |more: [u32; 4]| {
                 let [survey, hart, shared, flush] =
                     core::array::from_fn(|at| u64::from(times[at]) + u64::from(more[at]));
-                let rehearsal = Rehearsal::from([survey, hart, shared, flush, clean.into(), written]);
+                let rehearsal = of([survey, hart, shared, flush, clean.into(), written]);
                 rehearsal.predict(harts, Some(cached))
             };
-            let (short, long) = (of([0; 4]), of(more));
+            let (short, long) = (predict([0; 4]), predict(more));
             prop_assert!(short.before <= long.before && short.after <= long.after);
         }
     }

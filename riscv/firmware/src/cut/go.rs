@@ -18,14 +18,14 @@ use zerocopy::IntoBytes;
 
 use super::devices::Devices;
 use super::line::{self, line};
-use super::record::{Part, Record, place_of, record};
+use super::record::{Part, Record, record};
 use super::shared::{self, LONE};
 use super::status::{self, Armed};
 use super::stop::{are_written_back, stop};
 use super::{key, sealed};
 use crate::domain::{LiveDomain, report};
 use crate::entry::{self, TrapFrame, stack};
-use crate::hart::{self, ThisHart, this_hart, waking};
+use crate::hart::{self, ThisHart, place_of, this_hart, waking};
 use crate::platform::bus::WakingDevices;
 use crate::platform::console::{print, say};
 use crate::platform::memory_controller::Controller;

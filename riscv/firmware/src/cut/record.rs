@@ -14,7 +14,7 @@ use spin::{Mutex, MutexGuard, Once};
 
 use super::key;
 use crate::entry::stack;
-use crate::hart::{Hart, this_hart};
+use crate::hart::{place_of, this_hart};
 use crate::platform::{platform, power_fail};
 
 /// Pages of the stack on which a hart writes and reads its part. A context is large, and each move
@@ -238,11 +238,4 @@ impl CutMemory for Record {
     fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest> {
         proof.of_part(part, self.part(part).pages(), bytes)
     }
-}
-
-/// The hart's index in the list of harts, which is the number of its part.
-pub(super) fn place_of(hart: &Hart) -> usize {
-    let all = crate::hart::all();
-    let place = all.iter().position(|other| core::ptr::eq(other, hart));
-    place.expect("every hart is in the list")
 }

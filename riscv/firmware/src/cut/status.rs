@@ -9,11 +9,11 @@ use spin::Once;
 use thiserror::Error;
 
 use super::devices::Devices;
-use super::record::{self, Record, place_of};
+use super::record::{self, Record};
 use super::{disks, key, stop};
 use crate::domain::{self, report};
 use crate::entry;
-use crate::hart::{self, ThisHart};
+use crate::hart::{self, ThisHart, place_of};
 use crate::platform::bus::{self, BusObstacle};
 use crate::platform::console::say;
 use crate::platform::platform;
@@ -135,25 +135,19 @@ fn tell_slow_disks(line: &PowerFail) -> usize {
 /// Does what Stop does with an idle machine, except that it makes no entries, so that the record stays
 /// invalid. Returns the time of a Stop.
 fn rehearse(record: Record, own: ThisHart, line: &PowerFail) -> Result<StopTime, CutReason> {
-    let mut times = Rehearsal::default();
     // SAFETY: no OS runs yet.
     let devices = unsafe { Devices::new(record) };
-    times.survey = ticks_of(|| devices.reach_memory().map(|_| 0))?.1;
+    let (_, survey) = timed(|| devices.reach_memory())?;
     HartContext::check_capture(&own.access()).map_err(|_| CutReason::HartState(own.id()))?;
-    let frame = entry::frame_at(EntryPoint {
-        address: 0,
-        argument: 0,
-    });
-    times.hart = ticks_of(|| {
+    let frame = entry::frame_at(EntryPoint::default());
+    let ((), hart) = timed(|| {
         let mut part = record.part(Layout::hart(place_of(&own)));
         part::check_room(&own.access(), part.pages().len())?;
         let bytes = stop::write_part(own, &frame, &mut part)?;
         part.digest(bytes)?;
-        stop::are_written_back(own, line.caches().write_back_own())?;
-        Ok(bytes)
-    })?
-    .1;
-    (times.written, times.shared) = ticks_of(|| {
+        stop::are_written_back(own, line.caches().write_back_own())
+    })?;
+    let (written, shared) = timed(|| {
         let mut shared = record.part(Layout::SHARED);
         let shared_bytes = stop::write_shared(&mut shared, None, None)?;
         shared.digest(shared_bytes)?;
@@ -163,20 +157,29 @@ fn rehearse(record: Record, own: ThisHart, line: &PowerFail) -> Result<StopTime,
         tree.digest(tree_bytes)?;
         Ok(shared_bytes + tree_bytes)
     })?;
-    let flush = || stop::are_written_back(own, line.caches().write_back_rest()).map(|()| 0);
-    times.flush = ticks_of(flush)?.1;
+    let write_back = || stop::are_written_back(own, line.caches().write_back_rest());
+    let ((), flush) = timed(write_back)?;
     // Longer than that, the line is not armed anyway, and the start need not wait again.
-    if times.flush <= line.hold_up_ticks() {
-        times.clean = ticks_of(flush)?.1;
-    }
+    let clean = match flush <= line.hold_up_ticks() {
+        true => timed(write_back)?.1,
+        false => 0,
+    };
+    let times = Rehearsal {
+        survey,
+        hart,
+        shared,
+        flush,
+        clean,
+        written,
+    };
     let harts = hart::all().len();
     Ok(times.predict(harts as u64, line.caches().bytes(harts)))
 }
 
-/// Runs `job`. Returns its bytes, and the ticks that it took.
-fn ticks_of(job: impl FnOnce() -> Result<u64, CutReason>) -> Result<(u64, u64), CutReason> {
+/// Runs `job`. Returns its result, and the ticks that it took.
+fn timed<T>(job: impl FnOnce() -> Result<T, CutReason>) -> Result<(T, u64), CutReason> {
     let time = &platform().time;
     let began = time.ticks();
-    let bytes = job()?;
-    Ok((bytes, time.ticks() - began))
+    let result = job()?;
+    Ok((result, time.ticks() - began))
 }

@@ -18,12 +18,12 @@ use zerocopy::IntoBytes;
 
 use super::devices::Devices;
 use super::line::line;
-use super::record::{Part, Record, place_of, record};
+use super::record::{Part, Record, record};
 use super::shared::{self, LONE};
 use super::{key, sealed};
 use crate::entry::{self, TrapFrame};
 use crate::hart::workers::StoppedHarts;
-use crate::hart::{self, Hart, ThisHart, domain_state, this_hart, waking};
+use crate::hart::{self, Hart, ThisHart, domain_state, place_of, this_hart, waking};
 use crate::platform::power::{self, PowerOff};
 use crate::platform::{platform, power_fail, virtio};
 use poorwill_state::part;

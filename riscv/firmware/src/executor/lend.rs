@@ -13,7 +13,9 @@ use super::context::{self, hand_over, take_back};
 use super::hand_back;
 use super::lent::{End, Executor, Half, LENT, Lent, executor};
 use crate::entry::{self, TrapFrame};
-use crate::hart::{self, ThisHart};
+#[cfg(feature = "hand-back")]
+use crate::hart;
+use crate::hart::{ThisHart, place_of};
 use crate::platform::platform;
 
 /// Maximum wait for the weak hart to begin.
@@ -42,7 +44,7 @@ pub(crate) fn resume(hart: ThisHart, vector: EntryPoint) {
 
 /// Lets the weak hart run the OS from the frame on, and puts into the frame where that ends.
 fn lend(executor: &Executor, hart: ThisHart, frame: &mut TrapFrame) {
-    let place = place_of(hart);
+    let place = place_of(&hart);
     {
         let mut lent = LENT.lock();
         lent.lender = place;
@@ -64,16 +66,10 @@ fn lend(executor: &Executor, hart: ThisHart, frame: &mut TrapFrame) {
     take_back(hart, frame, &mut lent.harts[place]);
 }
 
-/// The calling hart's place among the lent ones.
-fn place_of(own: ThisHart) -> usize {
-    let place = hart::all().iter().position(|hart| own.is(hart));
-    place.expect("it is one of the list")
-}
-
 /// Notes the properties of a hart, before it runs an OS.
 pub(crate) fn join(hart: ThisHart) {
     if executor().is_some() {
-        LENT.lock().harts[place_of(hart)].features = context::features(hart);
+        LENT.lock().harts[place_of(&hart)].features = context::features(hart);
     }
 }
 
@@ -87,7 +83,7 @@ pub(crate) fn take_started(own: ThisHart) {
     let Some(executor) = executor() else {
         return;
     };
-    let place = place_of(own);
+    let place = place_of(&own);
     if !executor.take(place) {
         return;
     }
@@ -106,7 +102,7 @@ pub(crate) fn lend_again(hart: ThisHart, frame: &mut TrapFrame) {
     };
     {
         let mut lent = LENT.lock();
-        if !lent.half.is_open() || lent.lender != place_of(hart) {
+        if !lent.half.is_open() || lent.lender != place_of(&hart) {
             return;
         }
         let others_run = hart::others().any(|other| other.state() != HsmState::Stopped);

@@ -2,8 +2,9 @@
 //!
 //! The hart that wakes lends its state, and waits in machine mode. It takes its state back before the
 //! first program, or before what the weak hart does not do. The weak hart also starts, runs and stops
-//! the OS's other harts, in turns. These stay in machine mode, too, and continue the OS with it. The weak hart interprets in machine mode,
-//! which its PMP does not bind. Each access therefore asks the lent hart's plan and its memory.
+//! the OS's other harts, in turns. These wait in machine mode, too, until all are given back.
+//!
+//! The weak hart interprets in machine mode, which its PMP does not bind. Each access therefore asks the lent hart's plan and its memory.
 //! Lower privilege modes of the weak hart have no access at all: its PMP has no entry, and it never
 //! enters them.
 

@@ -73,6 +73,12 @@ pub(crate) fn all() -> &'static [Hart] {
     HARTS.get().map_or(&[], |harts| harts)
 }
 
+/// The place of a hart in the list of [all].
+pub(crate) fn place_of(hart: &Hart) -> usize {
+    let place = all().iter().position(|other| core::ptr::eq(other, hart));
+    place.expect("every hart is in the list")
+}
+
 pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
     let own = this_hart();
     all().iter().filter(move |hart| !own.is(hart))

@@ -1,6 +1,7 @@
 //! A hart that runs code from [`CODE`].
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod flags;
 pub(crate) mod walk;
 pub(crate) mod wall;
 

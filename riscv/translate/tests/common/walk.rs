@@ -2,6 +2,8 @@
 //! Svnapot, Svpbmt, Svadu), step by step and apart from the product's code.
 #![allow(dead_code, reason = "each test uses a part")]
 
+use super::flags::{A, D, G, N, PBMT, R, U, V, W, X};
+
 use poorwill_translate::{Features, Mode};
 
 /// Kind of an access.
@@ -55,17 +57,7 @@ pub(crate) struct Translated {
     pub(crate) is_global: bool,
 }
 
-const V: u64 = 1;
-const R: u64 = 1 << 1;
-const W: u64 = 1 << 2;
-const X: u64 = 1 << 3;
-const U: u64 = 1 << 4;
-const G: u64 = 1 << 5;
-const A: u64 = 1 << 6;
-const D: u64 = 1 << 7;
 const RESERVED: u64 = 0x7f << 54;
-const PBMT: u64 = 3 << 61;
-const N: u64 = 1 << 63;
 
 const PAGESIZE: u64 = 4096;
 const PTESIZE: u64 = 8;

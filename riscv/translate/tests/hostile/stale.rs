@@ -8,17 +8,10 @@ use poorwill_translate::fake::{FakeHost, RAM};
 use poorwill_translate::{Features, Mode, Stop, VirtualHart};
 use proptest::prelude::*;
 
+use crate::common::flags::{A, D, G, N, R, V, W};
 use crate::common::walk::{self, Access, Translated};
 use crate::common::wall::{PAGE, put, wall, word};
 use crate::common::{i, r, s};
-
-const V: u64 = 1;
-const R: u64 = 1 << 1;
-const W: u64 = 1 << 2;
-const G: u64 = 1 << 5;
-const A: u64 = 1 << 6;
-const D: u64 = 1 << 7;
-const N: u64 = 1 << 63;
 
 /// Tables of an address space: the root, then the next level, and two with pages.
 const TABLES: [[u64; 4]; 2] = [[6, 7, 8, 9], [10, 11, 12, 13]];

@@ -4,12 +4,9 @@ use poorwill_translate::fake::{DEVICE, FakeHost, RAM};
 use poorwill_translate::{Features, Mode};
 use proptest::prelude::*;
 
+use crate::common::flags::{N, U, V};
 use crate::common::walk::{Access, Hart};
 use crate::common::wall::{KEPT, PAGE, PAGES, put, wall};
-
-const V: u64 = 1;
-const U: u64 = 1 << 4;
-const N: u64 = 1 << 63;
 
 /// Places of entries that the drawn addresses use.
 const PLACES: [u64; 5] = [0, 1, 2, 256, 511];

@@ -5,6 +5,7 @@ use poorwill_isa::{FORMS, Form, Format, Instruction, encode};
 use poorwill_translate::fake::{DEVICE, FakeHost, RAM};
 use poorwill_translate::{Features, Mode};
 
+use crate::common::flags::{A, D, R, U, V, W, X};
 use crate::common::{i, of};
 
 const PAGE: u64 = 4096;
@@ -14,13 +15,8 @@ const DATA: u64 = RAM + 0x8000;
 /// An address that neither memory nor a device has.
 const NOWHERE: u64 = 0x10_0000;
 
-/// Flags of a leaf.
-const V: u64 = 1;
-const R: u64 = 1 << 1;
-const W: u64 = 1 << 2;
-const X: u64 = 1 << 3;
-const U: u64 = 1 << 4;
-const AD: u64 = 3 << 6;
+/// Flags of a page that was accessed and written.
+const AD: u64 = A | D;
 
 /// Registers that hold addresses of data.
 pub(crate) const POINTERS: [u8; 5] = [8, 9, 15, 18, 19];
