@@ -30,6 +30,7 @@ fn firmware(linked_for: u64) -> Vec<u8> {
                 pages_per_page: [0; 4],
             },
             cut: CutRecord::default(),
+            executor_pages: 0,
         },
         sections: &[],
     };

@@ -37,6 +37,7 @@ fn saver() -> Manifest {
                 pages_per_page: [1024, 0, 0, 0],
             },
             cut: CutRecord::default(),
+            executor_pages: 0,
         },
         sections: [CORE, CSRS]
             .map(|owner| SectionVersion { owner, version: 1 })

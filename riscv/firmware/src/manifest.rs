@@ -13,6 +13,7 @@ use poorwill_sleep::cut::ToldStatus;
 use crate::cut;
 use crate::domain::kept::OfDomain;
 use crate::entry::stack;
+use crate::executor::EXECUTOR_BYTES;
 use crate::hart::memory;
 use poorwill_state::{Keep, Section, joined, sleeper, total};
 
@@ -35,6 +36,7 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
         identity_rule: IDENTITY_RULE,
         data: DATA,
         cut: CUT,
+        executor_pages: EXECUTOR_BYTES / PAGE_BYTES,
     },
     sections: &SECTIONS,
 }

@@ -279,7 +279,8 @@ impl Operation {
     }
 
     /// The fixed bits of the encoding.
-    pub(crate) const fn fixed(self) -> u32 {
+    #[must_use]
+    pub const fn encoding(self) -> u32 {
         FORMS[self as usize].value
     }
 }

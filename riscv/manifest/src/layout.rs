@@ -1,4 +1,4 @@
-use poorwill_devicetree::range_bytes;
+use poorwill_devicetree::{Machine, range_bytes};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 /// Maximum number of terms that grow with memory; see [`DataRange::pages_per_page`].
@@ -18,6 +18,31 @@ pub struct MemoryLayout {
     pub data: DataRange,
     /// Growth of the second range on a machine whose device tree has a power-fail line.
     pub cut: CutRecord,
+    /// Its growth, in pages, on a machine whose weak hart runs the OS.
+    pub executor_pages: u64,
+}
+
+/// What a machine's device tree adds to the second range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// Nothing.
+    Nothing,
+    /// A power-fail line.
+    PowerFail,
+    /// A weak hart that runs the OS.
+    Executor,
+}
+
+impl Added {
+    /// What a machine adds. No machine has both.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Self {
+        match (&machine.power_fail, &machine.executor) {
+            (_, Some(Ok(_))) => Added::Executor,
+            (Some(_), _) => Added::PowerFail,
+            (None, _) => Added::Nothing,
+        }
+    }
 }
 
 /// Offset of the page that the OS may read, from the end of the first range (`firmware.ld`).
@@ -34,14 +59,17 @@ pub const fn readable_page(loaded: PhysRange) -> PhysRange {
 }
 
 impl MemoryLayout {
-    /// Size of the second range on a machine with this number of harts, with or without a
-    /// power-fail line.
+    /// Size of the second range on a machine with this number of harts of the OS.
     #[must_use]
-    pub const fn data_with(&self, harts: u64, has_power_fail: bool) -> DataRange {
+    pub const fn data_with(&self, harts: u64, added: Added) -> DataRange {
         let mut data = self.data;
-        if has_power_fail {
-            data.fixed_pages = data.fixed_pages.saturating_add(self.cut.pages(harts));
-        }
+        let pages = match added {
+            Added::Nothing => 0,
+            Added::PowerFail => self.cut.pages(harts),
+            // A weak hart has a stack like the OS's harts.
+            Added::Executor => self.executor_pages.saturating_add(data.hart_pages),
+        };
+        data.fixed_pages = data.fixed_pages.saturating_add(pages);
         data
     }
 }
@@ -71,7 +99,7 @@ impl CutRecord {
 pub struct DataRange {
     /// Pages on every machine.
     pub fixed_pages: u64,
-    /// Pages for each hart, and for a weak hart that runs the OS.
+    /// Pages for each hart.
     pub hart_pages: u64,
     /// Terms that grow with memory. Each n that is not 0 adds one page for every n pages of memory,
     /// rounded up.
@@ -106,7 +134,7 @@ impl DataRange {
     /// the first range takes `loaded_pages`. At a change of size, two machines with different
     /// memory may leave the same number of pages.
     pub(crate) fn bytes_for_os(
-        &self,
+        self,
         os_pages: u64,
         loaded_pages: u64,
         harts: u64,
@@ -145,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_fail_line_makes_it_larger() {
+    fn a_power_fail_line_or_an_executor_makes_it_larger() {
         let layout = MemoryLayout {
             loaded: PhysRange::new(0, 0),
             placement_rule: 1,
@@ -155,11 +183,15 @@ mod tests {
                 fixed_bytes: 2 * PAGE_BYTES + 1,
                 hart_bytes: PAGE_BYTES / 2,
             },
+            executor_pages: 1025,
         };
-        assert_eq!(layout.data_with(3, false), DATA);
-        assert_eq!(layout.data_with(3, true).pages(1, 3), DATA.pages(1, 3) + 4);
-        assert_eq!(layout.data_with(4, true).pages(1, 4), DATA.pages(1, 4) + 5);
-        assert_eq!(layout.data_with(u64::MAX, true).bytes(1, 1), None);
+        let pages = |harts, added| layout.data_with(harts, added).pages(1, harts);
+        assert_eq!(layout.data_with(3, Added::Nothing), DATA);
+        assert_eq!(pages(3, Added::PowerFail), DATA.pages(1, 3) + 4);
+        assert_eq!(pages(4, Added::PowerFail), DATA.pages(1, 4) + 5);
+        let whole = layout.data_with(u64::MAX, Added::PowerFail);
+        assert_eq!(whole.bytes(1, 1), None);
+        assert_eq!(pages(3, Added::Executor), DATA.pages(1, 4) + 1025);
     }
 
     #[test]

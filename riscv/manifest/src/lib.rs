@@ -19,6 +19,6 @@ mod search;
 
 pub use check::{CUT_SECTION, Forecast, Gap, Obstacle, State};
 pub use formats::{Formats, Versions};
-pub use layout::{CutRecord, DataRange, MAX_TERMS, MemoryLayout, readable_page};
+pub use layout::{Added, CutRecord, DataRange, MAX_TERMS, MemoryLayout, readable_page};
 pub use raw::{MANIFEST_BYTES, MANIFEST_VERSION, MAX_SECTIONS, Manifest, Parts, SectionVersion};
 pub use search::{ManifestError, read};

@@ -10,7 +10,7 @@ use poorwill_devicetree::{
 };
 use poorwill_memory::{MachineIdentity, MemoryMap, PAGE_BYTES, PhysRange};
 
-use crate::layout::{MemoryLayout, sizes};
+use crate::layout::{Added, MemoryLayout, sizes};
 
 /// Step in bytes between the load sizes of other firmwares that are tried.
 const LOADED_STEP: u64 = 64 << 10;
@@ -58,11 +58,16 @@ pub(crate) fn forecast(
     };
     let fits = |loaded, bytes| os_memory(loaded, bytes, os_pages) == Some(saved.memory);
     let loaded_pages = layout.loaded.length().div_ceil(PAGE_BYTES);
-    let data = layout.data_with(harts, has_power_fail);
-    // A weak hart has a stack like the OS's harts. No machine has it beside a power-fail line.
-    let most = harts + u64::from(!has_power_fail);
-    let mut expected =
-        (harts..=most).flat_map(|stacks| data.bytes_for_os(os_pages, loaded_pages, stacks));
+    // An image does not say whether a weak hart ran the OS. No machine has it beside a power-fail
+    // line.
+    let added: &[Added] = match has_power_fail {
+        true => &[Added::PowerFail],
+        false => &[Added::Nothing, Added::Executor],
+    };
+    let mut expected = added.iter().flat_map(|added| {
+        let data = layout.data_with(harts, *added);
+        data.bytes_for_os(os_pages, loaded_pages, harts)
+    });
     let Some(data_bytes) = expected.next() else {
         return MemoryForecast::Unknown;
     };
@@ -111,7 +116,7 @@ mod tests {
     use super::*;
     use crate::layout::{CutRecord, DataRange, MAX_TERMS};
 
-    /// With two harts the second range is twice as large.
+    /// With a weak hart the second range is four times as large.
     const LAYOUT: MemoryLayout = MemoryLayout {
         loaded: PhysRange {
             start: 0x8000_0000,
@@ -128,6 +133,7 @@ mod tests {
             fixed_bytes: 0,
             hart_bytes: 0,
         },
+        executor_pages: 1025,
     };
 
     /// An image of a machine with one hart of the OS, and a second range of this size.
@@ -143,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_hart_counts_as_one_more() {
+    fn a_weak_hart_may_have_run_the_os() {
         assert_eq!(forecast_of(2 << 20, false), MemoryForecast::Same);
-        assert_eq!(forecast_of(4 << 20, false), MemoryForecast::Same);
+        assert_eq!(forecast_of(8 << 20, false), MemoryForecast::Same);
         let other = MemoryForecast::Other {
             data_bytes: 2 << 20,
         };
         assert_eq!(forecast_of(4 << 20, true), other);
-        assert_eq!(forecast_of(8 << 20, false), other);
+        assert_eq!(forecast_of(4 << 20, false), other);
     }
 }

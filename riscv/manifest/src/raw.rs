@@ -12,8 +12,9 @@ use crate::layout::{CutRecord, DataRange, MAX_TERMS, MemoryLayout};
 /// Start of a manifest of every version.
 pub(crate) const MAGIC: [u8; 16] = *b"POORWILL FORMATS";
 
-/// The version that this crate writes. It also reads version 1, which has no fields for cuts.
-pub const MANIFEST_VERSION: u16 = 2;
+/// The version that this crate writes. It also reads version 1, which has no fields for cuts, and
+/// version 2, which has none for an executor.
+pub const MANIFEST_VERSION: u16 = 3;
 
 /// The oldest version that is read.
 const OLDEST_VERSION: u16 = 1;
@@ -92,7 +93,8 @@ struct RawManifest {
     zero_last: U32,
     cut_fixed_bytes: U64,
     cut_hart_bytes: U64,
-    later: [u8; 112],
+    executor_pages: U64,
+    later: [u8; 104],
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -175,7 +177,8 @@ impl Parts<'_> {
             zero_last: U32::ZERO,
             cut_fixed_bytes: U64::new(self.layout.cut.fixed_bytes),
             cut_hart_bytes: U64::new(self.layout.cut.hart_bytes),
-            later: [0; 112],
+            executor_pages: U64::new(self.layout.executor_pages),
+            later: [0; 104],
         };
         zerocopy::transmute!(raw)
     }
@@ -270,7 +273,8 @@ impl RawManifest {
             && self.zero_too.get() == 0
             && self.zero_last.get() == 0
             && (self.version.get() > 1 || cut == CutRecord::default())
-            && self.later == [0; 112]
+            && (self.version.get() > 2 || self.executor_pages.get() == 0)
+            && self.later == [0; 104]
             && usize::from(self.bytes.get()) == MANIFEST_BYTES
             && unused.iter().all(|byte| *byte == 0)
             && used.iter().all(|section| section.zero.get() == 0);
@@ -293,6 +297,7 @@ impl RawManifest {
                     pages_per_page: self.pages_per_page.map(U64::get),
                 },
                 cut,
+                executor_pages: self.executor_pages.get(),
             },
             sections: used
                 .iter()
@@ -319,7 +324,7 @@ mod tests {
     #[test]
     fn the_layout_is_pinned() {
         assert_eq!(&MAGIC, b"POORWILL FORMATS");
-        assert_eq!(MANIFEST_VERSION, 2);
+        assert_eq!(MANIFEST_VERSION, 3);
         assert_eq!(CHECKSUM_AT, offset_of!(RawManifest, checksum));
         let offsets = [
             (offset_of!(RawManifest, magic), 0),
@@ -346,7 +351,8 @@ mod tests {
             (offset_of!(RawManifest, zero_last), 380),
             (offset_of!(RawManifest, cut_fixed_bytes), 384),
             (offset_of!(RawManifest, cut_hart_bytes), 392),
-            (offset_of!(RawManifest, later), 400),
+            (offset_of!(RawManifest, executor_pages), 400),
+            (offset_of!(RawManifest, later), 408),
         ];
         for (number, (found, right)) in offsets.into_iter().enumerate() {
             assert_eq!(found, right, "line {number}");

@@ -26,6 +26,7 @@ prop_compose! {
         rules: [u16; 2],
         pages: [u64; 2],
         cut: [u64; 2],
+        executor_pages: u64,
         pages_per_page: [u64; MAX_TERMS],
         sections in prop::collection::vec((any::<u32>(), any::<u16>()), 0..=MAX_SECTIONS),
     ) -> Manifest {
@@ -46,6 +47,7 @@ prop_compose! {
                     fixed_bytes: cut[0],
                     hart_bytes: cut[1],
                 },
+                executor_pages,
             },
             sections: sections
                 .into_iter()
@@ -121,17 +123,23 @@ proptest! {
         prop_assert_eq!(found(&file, &[piece]), Ok(manifest));
     }
 
-    /// Version 1 has zeros where a later one tells of cuts.
+    /// Version 1 has zeros where a later one tells of cuts, and both that and version 2 where version
+    /// 3 tells of the executor.
     #[test]
-    fn one_of_version_1_is_read_and_says_nothing_of_cuts(manifest in manifest()) {
-        let mut expected = manifest;
-        let with_cuts = sealed(&expected, 1);
-        expected.layout.cut = CutRecord::default();
-        let without = sealed(&expected, 1);
-        if without != with_cuts {
-            prop_assert_eq!(found(&with_cuts, &[4096]), Err(ManifestError::Damaged));
+    fn an_earlier_one_is_read_and_says_nothing_of_later_things(manifest in manifest()) {
+        for version in [2, 1] {
+            let mut expected = manifest.clone();
+            let with_all = sealed(&expected, version);
+            expected.layout.executor_pages = 0;
+            if version == 1 {
+                expected.layout.cut = CutRecord::default();
+            }
+            let without = sealed(&expected, version);
+            if without != with_all {
+                prop_assert_eq!(found(&with_all, &[4096]), Err(ManifestError::Damaged));
+            }
+            prop_assert_eq!(found(&without, &[4096]), Ok(expected));
         }
-        prop_assert_eq!(found(&without, &[4096]), Ok(expected));
     }
 
     /// The checksum is made to fit, so that the contents are looked at.

@@ -9,23 +9,23 @@ use crate::host::Host;
 use crate::trap::{Trap, UNKNOWN};
 
 /// Numbers (privileged specification, chapter 2).
-mod number {
-    pub(super) const FFLAGS: u32 = 0x001;
-    pub(super) const FRM: u32 = 0x002;
-    pub(super) const FCSR: u32 = 0x003;
-    pub(super) const SSTATUS: u32 = 0x100;
-    pub(super) const SIE: u32 = 0x104;
-    pub(super) const STVEC: u32 = 0x105;
-    pub(super) const SCOUNTEREN: u32 = 0x106;
-    pub(super) const SENVCFG: u32 = 0x10a;
-    pub(super) const SSCRATCH: u32 = 0x140;
-    pub(super) const SEPC: u32 = 0x141;
-    pub(super) const SCAUSE: u32 = 0x142;
-    pub(super) const STVAL: u32 = 0x143;
-    pub(super) const SIP: u32 = 0x144;
-    pub(super) const STIMECMP: u32 = 0x14d;
-    pub(super) const SATP: u32 = 0x180;
-    pub(super) const TIME: u32 = 0xc01;
+pub(crate) mod number {
+    pub(crate) const FFLAGS: u32 = 0x001;
+    pub(crate) const FRM: u32 = 0x002;
+    pub(crate) const FCSR: u32 = 0x003;
+    pub(crate) const SSTATUS: u32 = 0x100;
+    pub(crate) const SIE: u32 = 0x104;
+    pub(crate) const STVEC: u32 = 0x105;
+    pub(crate) const SCOUNTEREN: u32 = 0x106;
+    pub(crate) const SENVCFG: u32 = 0x10a;
+    pub(crate) const SSCRATCH: u32 = 0x140;
+    pub(crate) const SEPC: u32 = 0x141;
+    pub(crate) const SCAUSE: u32 = 0x142;
+    pub(crate) const STVAL: u32 = 0x143;
+    pub(crate) const SIP: u32 = 0x144;
+    pub(crate) const STIMECMP: u32 = 0x14d;
+    pub(crate) const SATP: u32 = 0x180;
+    pub(crate) const TIME: u32 = 0xc01;
 }
 
 /// Bits of `sstatus` that the weak core lets change. The others stay, or the hart is given back.

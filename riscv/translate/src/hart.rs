@@ -27,6 +27,19 @@ pub enum Stop {
     /// The hart's next instruction is one that the interpreter does not know, or does not carry out
     /// as the lent hart would.
     Unknown,
+    /// Translated code has left its region. The hart's state is unknown.
+    Lost,
+}
+
+/// Fences of a hart since it last ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fences {
+    None,
+    /// Another address space, and no fence.
+    Space,
+    /// Of one address.
+    Page(u64),
+    All,
 }
 
 /// What a virtual hart does.
@@ -45,6 +58,8 @@ pub enum Activity {
 pub struct Counts {
     /// Instructions that took effect.
     pub instructions: u64,
+    /// Of these, the ones of translated code. They are counted only if blocks count.
+    pub translated: u64,
     /// Accesses to devices.
     pub device_accesses: u64,
     /// Interrupts.
@@ -74,6 +89,7 @@ pub struct VirtualHart {
     pub counts: Counts,
     pub(crate) reservation: Option<Reservation>,
     pub(crate) tlb: Tlb,
+    pub(crate) fences: Fences,
 }
 
 impl Default for VirtualHart {
@@ -96,12 +112,14 @@ impl VirtualHart {
             activity: Activity::Stopped,
             counts: Counts {
                 instructions: 0,
+                translated: 0,
                 device_accesses: 0,
                 interrupts: 0,
                 exceptions: 0,
             },
             reservation: None,
             tlb: Tlb::new(),
+            fences: Fences::None,
         }
     }
 
@@ -129,6 +147,7 @@ impl VirtualHart {
     /// Drops translations and reservation, at the end of a lending.
     pub fn forget(&mut self) {
         self.tlb.clear();
+        self.fences = Fences::All;
         self.reservation = None;
     }
 
@@ -144,6 +163,11 @@ impl VirtualHart {
     pub fn drop_translations(&mut self, address: Option<u64>, space: Option<u64>) {
         let space = space.map(|space| space & self.features.space_mask);
         self.tlb.drop_of(address, space);
+        self.fences = match (self.fences, address) {
+            (Fences::None, Some(address)) => Fences::Page(address),
+            (Fences::Page(other), Some(address)) if other == address => Fences::Page(address),
+            _ => Fences::All,
+        };
     }
 
     pub(crate) fn set(&mut self, register: u8, value: u64) {

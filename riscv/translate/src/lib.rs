@@ -16,6 +16,7 @@
     reason = "fields are cut out intentionally, and registers have 64 bits"
 )]
 
+mod blocks;
 mod csr;
 #[cfg(feature = "fake")]
 pub mod fake;
@@ -30,6 +31,7 @@ mod translation;
 mod trap;
 mod turns;
 
+pub use blocks::{Blocks, Core, Environment, Left, Options, REGION_BYTES, Region, Watch};
 pub use features::Features;
 pub use hart::{Activity, Counts, Mode, Stop, VirtualHart};
 pub use host::Host;

@@ -7,7 +7,7 @@ use poorwill_domain::pmp::{PlanError, Pmp, PmpPlan};
 use poorwill_domain::{ALL_DEVICES, DivideError, Fence, FwDynamic, Loaded, closed};
 use poorwill_machine::firmware;
 use poorwill_machine::paths::{self, PathError};
-use poorwill_manifest::{MemoryLayout, readable_page};
+use poorwill_manifest::{Added, MemoryLayout, readable_page};
 use poorwill_memory::{MemoryMap, PAGE_BYTES, PhysRange};
 
 use crate::domains::{FIRMWARE_BYTES, GRANULARITY_BITS};
@@ -77,10 +77,8 @@ impl Assumed {
         let lengths = machine.memory.iter().map(PhysRange::length);
         let pages = lengths.fold(0, u64::saturating_add) / PAGE_BYTES;
         let harts = machine.harts.len() as u64;
-        let data = layout.data_with(harts, machine.power_fail.is_some());
-        // A weak hart has a stack like the OS's harts.
-        let weak = u64::from(matches!(machine.executor, Some(Ok(_))));
-        data.bytes(pages, harts + weak)
+        let data = layout.data_with(harts, Added::of(machine));
+        data.bytes(pages, harts)
     }
 
     /// The source of the firmware's sizes.

@@ -40,6 +40,8 @@ pub enum Access {
     Read,
     /// Read and write.
     ReadWrite,
+    /// Read and execute.
+    ReadExecute,
     /// Read, write and execute.
     All,
 }
@@ -50,6 +52,7 @@ impl Access {
             Access::None => 0,
             Access::Read => config::READ,
             Access::ReadWrite => config::READ | config::WRITE,
+            Access::ReadExecute => config::READ | config::EXECUTE,
             Access::All => config::READ | config::WRITE | config::EXECUTE,
         }
     }

@@ -132,6 +132,50 @@ impl PmpPlan {
         }
     }
 
+    /// The plan for a weak hart, whose lower mode runs translated code of the OS: it reads and
+    /// writes `memory`, reads and executes `code`, a naturally aligned power of two, and reads the
+    /// double word at `mtime`.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`].
+    pub fn of_translated_code(
+        memory: impl Iterator<Item = PhysRange>,
+        code: PhysRange,
+        mtime: u64,
+        pmp: Pmp,
+    ) -> Result<Self, PlanError> {
+        let mut draft = Draft::default();
+        let time = PhysRange::new(mtime, size_of::<u64>() as u64);
+        draft.push(Entry::napot(code, Access::ReadExecute));
+        draft.push(Entry::napot(time, Access::Read));
+        let memory = Ranges::union(memory)?;
+        draft.cover(&memory, Access::ReadWrite);
+        let needed = draft.needed;
+        let plan = PmpPlan {
+            entries: draft.entries,
+            unit_bits: PAGE_BYTES.ilog2(),
+        };
+        if !pmp.is_there() {
+            return Err(PlanError::NoPmp);
+        }
+        if needed > pmp.entries {
+            return Err(PlanError::Entries {
+                needed,
+                there: pmp.entries,
+            });
+        }
+        // The double word is smaller than a page.
+        if pmp.granularity_bits > time.length().ilog2() {
+            return Err(PlanError::Granularity {
+                bits: pmp.granularity_bits,
+                start: time.start,
+                end: time.end,
+            });
+        }
+        Ok(plan)
+    }
+
     /// Checks that a hart with this PMP can carry out the plan. The plan may have been made for
     /// another PMP.
     ///

@@ -114,6 +114,20 @@ pub(crate) fn start_hart(domain: &LiveDomain) -> Result<(), PmpError> {
     }
 }
 
+/// Sets the calling weak hart's PMP for translated code.
+///
+/// # Errors
+///
+/// [`PmpError`].
+pub(crate) fn start_translated_code(
+    memory: impl Iterator<Item = PhysRange>,
+    code: PhysRange,
+    mtime: u64,
+) -> Result<(), PmpError> {
+    let plan = PmpPlan::of_translated_code(memory, code, mtime, probe());
+    write(&plan.map_err(of_this_hart)?)
+}
+
 fn write(plan: &PmpPlan) -> Result<(), PmpError> {
     let hart = hart_id();
     (plan.write(&ThisHart)).map_err(|error| PmpError::Lost { hart, error })?;

@@ -1,5 +1,7 @@
 //! Memory, devices and time for a lent hart.
 
+use core::cell::Cell;
+
 use poorwill_arch::{csr, fence, guarded};
 use poorwill_domain::pmp::{Access, PmpPlan};
 use poorwill_hart::emulation::{self, Operation};
@@ -21,6 +23,8 @@ pub(super) struct Reach<'a> {
     pub(super) place: usize,
     /// All lent harts, by their places.
     pub(super) lent: u32,
+    /// The page of the OS's memory that was last accessed; odd before that.
+    pub(super) page: Cell<u64>,
 }
 
 impl Reach<'_> {
@@ -30,9 +34,9 @@ impl Reach<'_> {
     ///
     /// If the bytes are others.
     fn at<W>(&self, address: u64) -> *mut W {
-        let is_its = self.domain.bytes(size_of::<W>() as u64, address, 0).is_ok();
+        let page = address & !(PAGE_BYTES - 1);
         assert!(
-            is_its,
+            self.is_memory(page),
             "a lent hart's access to {address:#x}, which is not the OS's memory"
         );
         core::ptr::with_exposed_provenance_mut(address as usize)
@@ -56,8 +60,15 @@ impl Reach<'_> {
 
 impl Host for Reach<'_> {
     fn is_memory(&self, page: u64) -> bool {
-        self.domain.bytes(PAGE_BYTES, page, 0).is_ok()
-            && self.plan.allows(page, PAGE_BYTES, Access::All)
+        if self.page.get() == page {
+            return true;
+        }
+        let is_memory = self.domain.bytes(PAGE_BYTES, page, 0).is_ok()
+            && self.plan.allows(page, PAGE_BYTES, Access::All);
+        if is_memory {
+            self.page.set(page);
+        }
+        is_memory
     }
 
     fn load(&self, address: u64, bytes: u64) -> u64 {

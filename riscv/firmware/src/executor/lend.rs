@@ -153,6 +153,7 @@ fn report(hart: ThisHart, lent: &mut Lent) {
     {
         harts += u32::from(own.instructions > 0);
         counts.instructions += own.instructions;
+        counts.translated += own.translated;
         counts.device_accesses += own.device_accesses;
         counts.interrupts += own.interrupts;
         counts.exceptions += own.exceptions;
@@ -164,14 +165,19 @@ fn report(hart: ThisHart, lent: &mut Lent) {
         End::Late => "late",
         End::Turn => "turn",
     };
-    let Half { began, hand_backs } = lent.half.end();
+    let Half {
+        began,
+        hand_backs,
+        own,
+    } = lent.half.end();
     let domain = hart.domain();
     if hand_backs > 0 {
         domain.say(format_args!("executor hand_backs={hand_backs}"));
     }
     domain.say(format_args!(
-        "executor harts={harts} instructions={} mmio={} interrupts={} exceptions={} ms={} end={end}",
+        "executor harts={harts} instructions={} translated={} own={own} mmio={} interrupts={} exceptions={} ms={} end={end}",
         counts.instructions,
+        counts.translated,
         counts.device_accesses,
         counts.interrupts,
         counts.exceptions,

@@ -11,6 +11,7 @@ use poorwill_hart::{AskCell, IpiDevice};
 use poorwill_translate::{Activity, VirtualHart};
 use spin::{Mutex, Once};
 
+use super::lower;
 use crate::platform::console::say;
 
 /// The weak hart.
@@ -79,12 +80,15 @@ pub(super) struct Half {
     pub(super) began: u64,
     /// Times when the hart was given back and then lent again.
     pub(super) hand_backs: u64,
+    /// The weak hart's own instructions.
+    pub(super) own: u64,
 }
 
 impl Half {
     const NONE: Half = Half {
         began: 0,
         hand_backs: 0,
+        own: 0,
     };
 
     pub(super) fn begin(now: u64) -> Self {
@@ -154,6 +158,10 @@ pub(crate) unsafe fn start(machine: &Machine) {
         return say!("executor is off: the PLIC has no context of a hart of the OS");
     };
     let harts = machine.harts.iter().take(MAX_LENT);
+    let [mtime] = *machine.mtime else {
+        return say!("executor is off: several MTIME registers");
+    };
+    lower::place(mtime);
     LENT.lock().harts = harts.map(|_| VirtualHart::new()).collect();
     EXECUTOR.call_once(|| {
         // SAFETY: by the caller's contract the tree is right; it names these registers.

@@ -14,10 +14,12 @@ mod hand_back;
 mod host;
 mod lend;
 mod lent;
+mod lower;
 mod weak;
 
 #[cfg(feature = "hand-back")]
 pub(crate) use lend::lend_again;
 pub(crate) use lend::{is_lent, join, resume, take_started};
 pub(crate) use lent::{release, start};
+pub(crate) use lower::EXECUTOR_BYTES;
 pub(crate) use weak::wait;

@@ -1,22 +1,26 @@
 //! The weak hart: it waits for a lent hart, and runs it.
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use poorwill_arch::{counters, csr, fence, set_thread_pointer, wait_for_interrupt};
 use poorwill_hart::{HsmState, IpiDevice, NEVER, interrupt};
-use poorwill_translate::{Activity, Stop, VirtualHart, first_deadline, next_turn};
+use poorwill_translate::{Activity, Blocks, Stop, VirtualHart, first_deadline, next_turn};
 
 use super::calls;
 use super::hand_back;
 use super::host::Reach;
 use super::lent::{End, Executor, LENT, Lent, executor};
-use crate::domain::pmp;
+use super::lower::{self, BLOCKS, Lower};
 use crate::entry::{self, stack};
 use crate::hart::{self, Hart};
 use crate::platform::platform;
 
-/// Instructions of a turn: a hart that spins waits for another one's turn.
+/// Instructions of a turn in the interpreter: a hart that spins waits for another one's turn.
 const TURN: u64 = 10_000;
+
+/// A turn with translated code.
+const TURN_NS: u64 = 200_000;
 
 /// Maximum time for the work of a lending, without waits for interrupts.
 const MOST_WORK_MS: u64 = 10_000;
@@ -30,8 +34,6 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
     let Some(executor) = executor() else {
         entry::halt()
     };
-    // Its PMP has no entry afterwards.
-    let _ = pmp::probe();
     // It has no `Hart`, so that no code may ask for that.
     set_thread_pointer(0);
     // The weak hart may lack `time`: machine mode then reads MTIME.
@@ -43,6 +45,7 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
     }
     executor.deadline.stop();
     executor.interrupts.close();
+    lower::start();
     executor.has_arrived.store(true, Ordering::Release);
     loop {
         executor.ipi.clear();
@@ -52,7 +55,9 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
         }
         let (lender, given) = {
             let mut lent = LENT.lock();
+            let before = csr::read::<{ csr::MINSTRET }>();
             let given = run(executor, &mut lent);
+            lent.half.own += csr::read::<{ csr::MINSTRET }>().wrapping_sub(before);
             (lent.lender, given)
         };
         stack::verify(stack_top);
@@ -80,12 +85,18 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
         executor,
         place,
         lent,
+        page: Cell::new(1),
     };
     let time = &platform().time;
     let mut began = time.ticks();
     let last = lent.instructions().saturating_add(hand_back::INSTRUCTIONS);
     let mut place = lent.lender;
     let mut shared = 0;
+    let mut blocks = BLOCKS.lock();
+    let mut blocks = blocks.as_mut().filter(|_| !cfg!(feature = "hand-back"));
+    if let Some(blocks) = &mut blocks {
+        blocks.begin(&reach(place, lent.running()));
+    }
     lent.end = loop {
         calls::begin_requested(&mut lent.harts);
         let running = lent.running();
@@ -102,7 +113,7 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
         place = next;
         let left = last.saturating_sub(lent.instructions());
         let hart = &mut lent.harts[place];
-        match hart.run(&reach(place, running), TURN.min(left)) {
+        match turn(hart, &reach(place, running), blocks.as_deref_mut(), left) {
             Stop::Turn if left == 0 => break End::Turn,
             Stop::Turn | Stop::Pauses if time.milliseconds_since(began) > MOST_WORK_MS => {
                 break End::Late;
@@ -113,11 +124,33 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
             Stop::Call => break End::Call,
             Stop::User => break End::User,
             Stop::Unknown => break End::Unknown,
+            Stop::Lost => panic!("translated code has left its region"),
         }
     };
     executor.interrupts.close();
     fence::everything();
     lent.running()
+}
+
+/// Runs a hart for a turn, by translated code or for at most `most` instructions.
+fn turn(
+    hart: &mut VirtualHart,
+    reach: &Reach<'_>,
+    blocks: Option<&mut Blocks<'_>>,
+    most: u64,
+) -> Stop {
+    let Some(blocks) = blocks else {
+        return hart.run(reach, TURN.min(most));
+    };
+    let time = &platform().time;
+    let until = time.ticks() + time.ticks_in(TURN_NS);
+    hart.run_translated(
+        reach.place,
+        blocks,
+        &mut Lower(&reach.executor.deadline),
+        reach,
+        until,
+    )
 }
 
 /// Waits for an interrupt of a lent hart, all of which wait. Returns the ticks of the wait. May

@@ -6,6 +6,7 @@ use poorwill_memory::{MemoryMap, PAGE_BYTES, PhysRange};
 
 use super::previous::{Described, Previous};
 use crate::entry::stack;
+use crate::executor::EXECUTOR_BYTES;
 use crate::platform::firmware_range;
 
 /// The machine's memory, by owner.
@@ -66,5 +67,9 @@ pub(super) fn stacks(machine: &Machine) -> usize {
 pub(super) fn data_bytes(machine: &Machine, data_pages: impl FnOnce(u64) -> u64) -> u64 {
     let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
     let stacks = stack::pages_needed(stacks(machine)) as u64;
-    (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES
+    let translated = match machine.executor {
+        Some(Ok(_)) => EXECUTOR_BYTES,
+        _ => 0,
+    };
+    (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES + translated
 }

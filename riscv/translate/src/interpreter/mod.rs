@@ -1,7 +1,7 @@
 //! The interpreter.
 
-mod atomic;
-mod integer;
+pub(crate) mod atomic;
+pub(crate) mod integer;
 mod step;
 
 use crate::hart::{Stop, VirtualHart};
@@ -56,7 +56,7 @@ impl VirtualHart {
     }
 
     /// Ends the turn: another hart may run now.
-    fn stopped(&mut self, stop: Stop) -> Stop {
+    pub(crate) fn stopped(&mut self, stop: Stop) -> Stop {
         self.reservation = None;
         stop
     }

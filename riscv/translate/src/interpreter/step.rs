@@ -18,9 +18,14 @@ const BOX: u64 = 0xffff_ffff << 32;
 impl VirtualHart {
     /// Executes the next instruction.
     pub(super) fn step(&mut self, host: &impl Host) -> Result<Flow, Trap> {
-        let bits = self.fetch(host)?;
-        let instruction = Instruction::decode(bits).ok_or(UNKNOWN)?;
+        let instruction = self.fetch_instruction(host)?;
         self.execute(&instruction, host)
+    }
+
+    /// Fetches and decodes the next instruction.
+    pub(crate) fn fetch_instruction(&mut self, host: &impl Host) -> Result<Instruction, Trap> {
+        let bits = self.fetch(host)?;
+        Instruction::decode(bits).ok_or(UNKNOWN)
     }
 
     /// Fetches the next instruction, which may cross a page.
@@ -41,7 +46,12 @@ impl VirtualHart {
         Ok(half(place, host)? << 16 | low)
     }
 
-    fn execute(&mut self, instruction: &Instruction, host: &impl Host) -> Result<Flow, Trap> {
+    /// Executes an instruction, the one at the program counter.
+    pub(crate) fn execute(
+        &mut self,
+        instruction: &Instruction,
+        host: &impl Host,
+    ) -> Result<Flow, Trap> {
         let operation = instruction.operation;
         let next = self.pc.wrapping_add(instruction.length.into());
         let immediate = i64::from(instruction.immediate).cast_unsigned();

@@ -310,6 +310,22 @@ pub(crate) fn case(rng: &mut Rng, count: usize, only: Option<u32>) -> Case {
 }
 
 impl Case {
+    /// The program's instruction at an address.
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub(crate) fn instruction_at(&self, pc: u64) -> Option<Instruction> {
+        let at = usize::try_from(pc.wrapping_sub(self.pc) / 2).ok()?;
+        let low = u32::from(*self.halves.get(at)?);
+        let high = self.halves.get(at + 1).map_or(0, |half| u32::from(*half));
+        Instruction::decode(high << 16 | low)
+    }
+
+    /// Maps all pages into all address spaces.
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub(crate) fn map_for_all(&mut self) {
+        const GLOBAL: u64 = 1 << 5;
+        self.leaves.iter_mut().for_each(|leaf| leaf.2 |= GLOBAL);
+    }
+
     /// A host with code, handler and tables, and the value of `satp`.
     pub(crate) fn host(&self) -> (FakeHost, u64) {
         let host = FakeHost::new(64);

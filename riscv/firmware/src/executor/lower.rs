@@ -1,0 +1,130 @@
+//! The weak hart's user mode, in which translated code runs.
+
+use core::arch::global_asm;
+
+use poorwill_arch::{Mmio, csr, fence};
+use poorwill_drivers::HartDeadline;
+use poorwill_hart::interrupt;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
+use poorwill_translate::{Blocks, Core, Environment, Left, Options, REGION_BYTES, Region, Watch};
+use spin::{Mutex, Once};
+
+use crate::domain::{self, pmp};
+use crate::hart;
+use crate::platform::console::say;
+use crate::platform::platform;
+
+global_asm!(
+    include_str!("lower.S"),
+    MPP = const csr::status::MPP,
+    DOUBLE_TRAP = const csr::status::MDT,
+);
+
+unsafe extern "C" {
+    /// Runs user mode from an address on until it traps (lower.S).
+    fn enter_lower(registers: *mut u64, address: u64);
+}
+
+/// Bytes at the end of the firmware's second range for translated code: a page that it writes, and
+/// the region.
+pub(crate) const EXECUTOR_BYTES: u64 = PAGE_BYTES + REGION_BYTES;
+
+/// Executions of an address before it is translated.
+const EXECUTIONS: u8 = 2;
+
+/// Where translated code lies.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    environment: u64,
+    region: PhysRange,
+    mtime: u64,
+}
+
+static PLACES: Once<Places> = Once::new();
+
+/// The blocks of the OS. The weak hart alone uses them.
+pub(super) static BLOCKS: Mutex<Option<Blocks<'static>>> = Mutex::new(None);
+
+/// Notes where translated code will lie. `mtime`: the register.
+pub(super) fn place(mtime: u64) {
+    let end = platform().firmware[1].end;
+    PLACES.call_once(|| Places {
+        environment: end - EXECUTOR_BYTES,
+        region: PhysRange {
+            start: end - REGION_BYTES,
+            end,
+        },
+        mtime,
+    });
+}
+
+/// Sets up the calling weak hart's PMP and the blocks. Without enough PMP there are none: the
+/// interpreter runs the OS, and user mode has no access at all.
+pub(super) fn start() {
+    let Some(places) = PLACES.get() else {
+        return;
+    };
+    let own = PhysRange::new(places.environment, PAGE_BYTES);
+    let memory = domain::all().flat_map(|domain| domain.memory.ranges().iter().copied());
+    let memory = memory.chain([own]);
+    if let Err(error) = pmp::start_translated_code(memory, places.region, places.mtime) {
+        return say!("executor: no translation: {error}");
+    }
+    let region = core::ptr::with_exposed_provenance_mut::<Region>(places.region.start as usize);
+    let environment =
+        core::ptr::with_exposed_provenance_mut::<Environment>(places.environment as usize);
+    // SAFETY: this memory ends the second range, and only the weak hart uses it, once. Any bits are a
+    // region; the environment is written first.
+    let (region, environment) = unsafe {
+        environment.write(Environment::new(places.mtime));
+        (&mut *region, &mut *environment)
+    };
+    let zero_bytes = (hart::all().iter())
+        .map(|hart| hart.description.zero_block)
+        .reduce(|one, other| one.filter(|_| one == other))
+        .flatten();
+    let options = Options {
+        counts: true,
+        zero_bytes: zero_bytes.filter(|bytes| *bytes <= 64),
+        executions: EXECUTIONS,
+    };
+    *BLOCKS.lock() = Some(Blocks::new(
+        region,
+        places.region.start,
+        environment,
+        places.environment,
+        options,
+    ));
+}
+
+/// The calling weak hart's user mode, and its timer.
+pub(super) struct Lower<'a>(pub(super) &'a HartDeadline<Mmio>);
+
+impl Core for Lower<'_> {
+    fn enter(
+        &mut self,
+        x: &mut [u64; 32],
+        _: (&Region, &mut Environment),
+        at: u64,
+        watch: Watch,
+    ) -> Left {
+        self.0.set(watch.deadline);
+        let external = if watch.external { interrupt::MEI } else { 0 };
+        // SAFETY: user mode reaches the OS's memory, the region, and the environment, which is
+        // lent here. Its traps come back with all of this hart's own registers. In machine mode
+        // interrupts are off.
+        unsafe {
+            csr::write::<{ csr::MIE }>(interrupt::MTI | external);
+            enter_lower(x.as_mut_ptr(), at);
+            csr::write::<{ csr::MIE }>(interrupt::MSI);
+        }
+        Left {
+            cause: csr::read::<{ csr::MCAUSE }>(),
+            address: csr::read::<{ csr::MEPC }>(),
+        }
+    }
+
+    fn fence_instructions(&mut self) {
+        fence::instructions();
+    }
+}

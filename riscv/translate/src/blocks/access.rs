@@ -1,0 +1,194 @@
+//! Accesses to memory: through a table of translations, which machine mode fills.
+
+use poorwill_isa::{Direction, Instruction, MemoryAccess, Operation};
+
+use super::translate::{Flow, Translator, with_register};
+use super::writer::{A, B, C, D, is_kept, offset, target};
+
+/// log2 of the bytes of a table's entry.
+const SLOT_SHIFT: i32 = 4;
+/// Bits of an address that select an entry, after a shift to the entry's place.
+const SLOT_MASK: i32 = 0x7f << SLOT_SHIFT;
+const PAGE_SHIFT: i32 = 12;
+
+/// The lowest bit of a reservation's address tells of 8 bytes.
+pub(super) const OF_EIGHT: i32 = 1;
+
+const _: () = assert!(SLOT_MASK as usize == (super::region::SLOTS - 1) << SLOT_SHIFT);
+
+impl Translator<'_, '_> {
+    /// Leaves the physical address of an access in [`C`]. Where the table lacks the page, or the
+    /// access crosses a page, the interpreter executes the instruction.
+    fn locate(&mut self, base: u8, immediate: i32, bytes: u64, table: u64) {
+        let writer = &mut *self.writer;
+        let mut address = writer.source(base, A);
+        if immediate != 0 {
+            writer.immediate(Operation::Addi, A, address, immediate);
+            address = A;
+        }
+        // The page of the last byte: it must be that of the first.
+        let mut last = address;
+        if bytes > 1 {
+            writer.immediate(Operation::Addi, B, address, bytes as i32 - 1);
+            last = B;
+        }
+        writer.immediate(Operation::Srli, B, last, PAGE_SHIFT);
+        writer.immediate(Operation::Srli, C, address, PAGE_SHIFT - SLOT_SHIFT);
+        writer.immediate(Operation::Andi, C, C, SLOT_MASK);
+        let low = writer.near(D, table);
+        writer.register(Operation::Add, C, C, D);
+        writer.immediate(Operation::Ld, D, C, low);
+        let miss = writer.branch(Operation::Bne, D, B);
+        writer.immediate(Operation::Ld, C, C, low + 8);
+        writer.register(Operation::Add, C, C, address);
+        self.interpret_at(miss);
+    }
+
+    pub(super) fn access(&mut self, instruction: &Instruction, access: MemoryAccess) -> Flow {
+        let Instruction {
+            operation,
+            rd,
+            rs1,
+            rs2,
+            immediate,
+            ..
+        } = *instruction;
+        let table = match access.direction {
+            Direction::Load { .. } => self.tables.loads,
+            Direction::Store => self.tables.stores,
+        };
+        self.locate(rs1, immediate, access.bytes, table);
+        let writer = &mut *self.writer;
+        match access.direction {
+            Direction::Load { .. } => {
+                writer.immediate(operation, target(rd), C, 0);
+                writer.commit(rd);
+            }
+            Direction::Store => {
+                let value = writer.source(rs2, B);
+                writer.store(operation, C, value, 0);
+            }
+        }
+        Flow::Next
+    }
+
+    /// Lets the interpreter execute an instruction whose address in [`C`] is not aligned.
+    fn check_alignment(&mut self, bytes: u64) {
+        self.writer
+            .immediate(Operation::Andi, B, C, bytes as i32 - 1);
+        let miss = self.writer.branch(Operation::Bne, B, 0);
+        self.interpret_at(miss);
+    }
+
+    /// An operation on memory. It takes effect at once, so its result needs a register of the core.
+    pub(super) fn amo(&mut self, instruction: &Instruction, bits: u32) -> Flow {
+        if is_kept(instruction.rd) {
+            return Flow::Interpret;
+        }
+        let bytes = bytes_of(bits);
+        self.locate(instruction.rs1, 0, bytes, self.tables.stores);
+        let value = self.writer.source(instruction.rs2, B);
+        let word = with_register(with_register(bits, 15, C), 20, value);
+        self.writer.put(word);
+        Flow::Next
+    }
+
+    /// The harts of an OS run on one core, so that a reservation is a note of the loaded value.
+    pub(super) fn load_reserved(&mut self, instruction: &Instruction, bits: u32) -> Flow {
+        let bytes = bytes_of(bits);
+        let load = plain_load(bytes);
+        self.locate(instruction.rs1, 0, bytes, self.tables.loads);
+        self.check_alignment(bytes);
+        let rd = instruction.rd;
+        self.order(bits);
+        let writer = &mut *self.writer;
+        writer.immediate(load, A, C, 0);
+        if bytes == 8 {
+            writer.immediate(Operation::Addi, C, C, OF_EIGHT);
+        }
+        writer.keep(C, offset::RESERVED);
+        writer.keep(A, offset::RESERVED_VALUE);
+        self.order(bits);
+        if !is_kept(rd) {
+            self.writer.copy(rd, A);
+        }
+        self.writer.commit(rd);
+        Flow::Next
+    }
+
+    /// The result comes before the store, which is the last word: after an interrupt between them the
+    /// instruction fails, as its reservation is gone.
+    pub(super) fn store_conditional(&mut self, instruction: &Instruction, bits: u32) -> Flow {
+        let Instruction { rd, rs1, rs2, .. } = *instruction;
+        if rd != 0 && [rs1, rs2].contains(&rd) {
+            return Flow::Interpret;
+        }
+        let bytes = bytes_of(bits);
+        self.locate(rs1, 0, bytes, self.tables.stores);
+        self.check_alignment(bytes);
+        let writer = &mut *self.writer;
+        writer.load_kept(A, offset::RESERVED);
+        let of_eight = if bytes == 8 { OF_EIGHT } else { 0 };
+        writer.immediate(Operation::Addi, B, C, of_eight);
+        let other = writer.branch(Operation::Bne, A, B);
+        writer.immediate(plain_load(bytes), A, C, 0);
+        writer.load_kept(B, offset::RESERVED_VALUE);
+        let changed = writer.branch(Operation::Bne, A, B);
+        let value = writer.source(rs2, B);
+        writer.keep(0, offset::RESERVED);
+        match rd {
+            0 => {}
+            _ if is_kept(rd) => writer.keep(0, offset::of(rd)),
+            _ => writer.copy(rd, 0),
+        }
+        self.order(bits);
+        self.writer.store(plain_store(bytes), C, value, 0);
+        self.interpret_at(other);
+        self.interpret_at(changed);
+        Flow::Next
+    }
+
+    /// A fence in place of `aq` and `rl`.
+    fn order(&mut self, bits: u32) {
+        const ORDERED: u32 = 3 << 25;
+        const FENCE_RW_RW: u32 = 0x33 << 20;
+        if bits & ORDERED != 0 {
+            self.writer.put(Operation::Fence.encoding() | FENCE_RW_RW);
+        }
+    }
+
+    /// `cbo.zero`, of 64 bytes. Zeros may be stored again after an interrupt.
+    pub(super) fn zero_block(&mut self, instruction: &Instruction) -> Flow {
+        let Some(bytes) = self.options.zero_bytes else {
+            return Flow::Interpret;
+        };
+        self.locate(instruction.rs1, 0, 1, self.tables.stores);
+        self.writer
+            .immediate(Operation::Andi, C, C, -(bytes as i32));
+        for offset in (0..bytes as i32).step_by(8) {
+            self.writer.store(Operation::Sd, C, 0, offset);
+        }
+        Flow::Next
+    }
+}
+
+/// Bytes of an atomic operation.
+fn bytes_of(bits: u32) -> u64 {
+    1 << (bits >> 12 & 7)
+}
+
+fn plain_load(bytes: u64) -> Operation {
+    if bytes == 8 {
+        Operation::Ld
+    } else {
+        Operation::Lw
+    }
+}
+
+fn plain_store(bytes: u64) -> Operation {
+    if bytes == 8 {
+        Operation::Sd
+    } else {
+        Operation::Sw
+    }
+}

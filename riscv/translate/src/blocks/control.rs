@@ -1,0 +1,210 @@
+//! Jumps, branches, and CSRs.
+
+use poorwill_isa::{Instruction, Operation};
+
+use super::region::{JUMPS, Place};
+use super::translate::{Flow, Translator};
+use super::writer::{A, B, BREAK, C, is_kept, offset, target};
+use crate::csr::number;
+
+/// Shifts that leave the bits of an even address that select an entry of the table of jumps, at the
+/// entry's place.
+const JUMP_LEFT: i32 = 63 - JUMPS.ilog2() as i32;
+const JUMP_RIGHT: i32 = JUMP_LEFT - 3;
+
+/// `sstatus.SIE`
+const SIE: i32 = 2;
+
+impl Translator<'_, '_> {
+    /// The address after an instruction.
+    fn after(&self, instruction: &Instruction) -> u64 {
+        let address = self.code.address(self.at);
+        address.wrapping_add(instruction.length.into())
+    }
+
+    /// Puts a constant into a register of the OS. It may be written in two steps, so that the
+    /// instruction must not read the register.
+    fn set(&mut self, register: u8, value: u64) -> bool {
+        let is_set = register == 0 || self.writer.constant(target(register), value);
+        if is_set {
+            self.writer.commit(register);
+        }
+        is_set
+    }
+
+    pub(super) fn auipc(&mut self, instruction: &Instruction) -> Flow {
+        let value = (self.code.address(self.at)).wrapping_add_signed(instruction.immediate.into());
+        let next = self.at + 2;
+        if let Some((jump, _)) = self.code.instruction(next)
+            && jump.operation == Operation::Jalr
+            && jump.rs1 == instruction.rd
+            && instruction.rd != 0
+        {
+            return self.far_jump(instruction.rd, value, &jump);
+        }
+        match self.set(instruction.rd, value) {
+            true => Flow::Next,
+            false => Flow::Interpret,
+        }
+    }
+
+    /// `auipc` and `jalr` as one instruction.
+    fn far_jump(&mut self, base: u8, value: u64, jump: &Instruction) -> Flow {
+        let end = self.at + 2 + usize::from(jump.length / 2);
+        let link = self.code.address(end);
+        let to = value.wrapping_add_signed(jump.immediate.into()) & !1;
+        let fits = |value: u64| i32::try_from(value.cast_signed()).is_ok();
+        let Ok(distance) = i32::try_from(to.wrapping_sub(self.code.pc).cast_signed()) else {
+            return Flow::Interpret;
+        };
+        if !fits(value) || !fits(link) {
+            return Flow::Interpret;
+        }
+        if jump.rd != base {
+            self.set(base, value);
+        }
+        self.set(jump.rd, link);
+        self.writer.leave(distance);
+        // It counts as two.
+        self.count();
+        Flow::End(end)
+    }
+
+    pub(super) fn jal(&mut self, instruction: &Instruction) -> Flow {
+        if !self.set(instruction.rd, self.after(instruction)) {
+            return Flow::Interpret;
+        }
+        let distance = self.distance(self.at).wrapping_add(instruction.immediate);
+        self.writer.leave(distance);
+        Flow::End(self.at + usize::from(instruction.length / 2))
+    }
+
+    pub(super) fn jalr(&mut self, instruction: &Instruction) -> Flow {
+        let Instruction {
+            rd, rs1, immediate, ..
+        } = *instruction;
+        let link = self.after(instruction);
+        if rd != 0 && i32::try_from(link.cast_signed()).is_err() {
+            return Flow::Interpret;
+        }
+        let from = self.writer.source(rs1, B);
+        self.writer.immediate(Operation::Addi, B, from, immediate);
+        // In one step, if the old value may be needed again.
+        if rd == rs1 && !is_kept(rd) {
+            self.writer.constant(A, link);
+            self.writer.copy(rd, A);
+        } else {
+            self.set(rd, link);
+        }
+        self.jump();
+        Flow::End(self.at + usize::from(instruction.length / 2))
+    }
+
+    /// Jumps to the translation of the address in [`B`].
+    fn jump(&mut self) {
+        let writer = &mut *self.writer;
+        writer.mark(Place::JUMPS, 0);
+        writer.immediate(Operation::Slli, A, B, JUMP_LEFT);
+        writer.immediate(Operation::Srli, A, A, JUMP_RIGHT);
+        let low = writer.near(C, self.tables.jumps);
+        writer.register(Operation::Add, A, A, C);
+        writer.immediate(Operation::Ld, C, A, low);
+        let hit = writer.branch(Operation::Beq, C, B);
+        writer.put(BREAK);
+        writer.land(hit);
+        writer.immediate(Operation::Ld, C, A, low + 8);
+        writer.immediate(Operation::Jalr, 0, C, 0);
+    }
+
+    pub(super) fn branch(&mut self, instruction: &Instruction) -> Flow {
+        let first = self.writer.source(instruction.rs1, A);
+        let second = self.writer.source(instruction.rs2, B);
+        let branch = self.writer.branch(instruction.operation, first, second);
+        let distance = self.distance(self.at).wrapping_add(instruction.immediate);
+        self.leave_at(branch, distance);
+        Flow::Branch
+    }
+
+    /// Reads of `sstatus` and `time`, and changes of SIE. The interpreter executes the others.
+    pub(super) fn csr(&mut self, instruction: &Instruction) -> Flow {
+        let Instruction {
+            operation,
+            rd,
+            rs1,
+            immediate,
+            ..
+        } = *instruction;
+        let only_reads = matches!(
+            operation,
+            Operation::Csrrs | Operation::Csrrc | Operation::Csrrsi | Operation::Csrrci
+        ) && rs1 == 0;
+        match immediate.cast_unsigned() {
+            number::TIME if only_reads => self.read_time(rd),
+            number::SSTATUS if only_reads => {
+                self.writer.load_kept(target(rd), offset::SSTATUS);
+                self.writer.commit(rd);
+                Flow::Next
+            }
+            number::SSTATUS => self.change_status(instruction),
+            _ => Flow::Interpret,
+        }
+    }
+
+    fn read_time(&mut self, rd: u8) -> Flow {
+        self.writer.load_kept(A, offset::MTIME);
+        self.writer.immediate(Operation::Ld, target(rd), A, 0);
+        self.writer.commit(rd);
+        Flow::Next
+    }
+
+    fn change_status(&mut self, instruction: &Instruction) -> Flow {
+        let Instruction {
+            operation, rd, rs1, ..
+        } = *instruction;
+        let (sets, by_register) = match operation {
+            Operation::Csrrs => (true, true),
+            Operation::Csrrc => (false, true),
+            Operation::Csrrsi => (true, false),
+            Operation::Csrrci => (false, false),
+            _ => return Flow::Interpret,
+        };
+        if by_register && rd == rs1 || !by_register && i32::from(rs1) != SIE {
+            return Flow::Interpret;
+        }
+        if by_register {
+            let bits = self.writer.source(rs1, A);
+            self.writer.immediate(Operation::Andi, B, bits, !SIE);
+            let others = self.writer.branch(Operation::Bne, B, 0);
+            self.interpret_at(others);
+            match sets {
+                true => self.writer.copy(B, bits),
+                false => self.writer.immediate(Operation::Xori, B, bits, -1),
+            }
+        }
+        let writer = &mut *self.writer;
+        writer.load_kept(A, offset::SSTATUS);
+        match (sets, by_register) {
+            (true, true) => writer.register(Operation::Or, B, B, A),
+            (false, true) => writer.register(Operation::And, B, B, A),
+            (true, false) => writer.immediate(Operation::Ori, B, A, SIE),
+            (false, false) => writer.immediate(Operation::Andi, B, A, !SIE),
+        }
+        if rd != 0 && !is_kept(rd) {
+            writer.copy(rd, A);
+        }
+        writer.commit(rd);
+        writer.keep(B, offset::SSTATUS);
+        if sets {
+            self.look(instruction.length);
+        }
+        Flow::Next
+    }
+
+    /// An interrupt that has waited for SIE comes before the next instruction.
+    fn look(&mut self, length: u8) {
+        self.mark_next(length);
+        self.writer.load_kept(A, offset::ATTENTION);
+        let waits = self.writer.branch(Operation::Bne, A, 0);
+        self.interpret_at(waits);
+    }
+}

@@ -1,0 +1,33 @@
+//! Translated code: blocks of the OS's supervisor mode, as the weak core's lower mode runs them.
+//!
+//! A block has the instructions from one address up to a jump, without the pages' borders. Most
+//! registers of the OS are the core's own; [`KEPT`](writer::KEPT) ones lie in the [`Environment`], so
+//! that translated code has registers of its own. Accesses go through a table of translations of
+//! pages, which machine mode fills. What a block cannot do, it leaves to the interpreter with an
+//! `ebreak`.
+//!
+//! **An instruction of the OS takes effect with the last of its words.** So a trap at any word finds
+//! the state before an instruction, and [`Place`](region::Place)s say before which one. A register that
+//! the instruction writes, but does not read, may have changed: it is written again. Translated code
+//! never asks for interrupts: they trap.
+//!
+//! Translated code is not trusted. Its mode reaches the OS's memory, the [`Region`] for reads and
+//! execution, and the [`Environment`], by the core's PMP. Machine mode fills the tables only with
+//! pages that the lent hart may access itself.
+
+mod access;
+mod cache;
+mod control;
+mod counts;
+#[cfg(feature = "fake")]
+pub(crate) mod fake;
+mod pages;
+mod region;
+mod run;
+mod translate;
+mod writer;
+
+pub use cache::Blocks;
+pub use region::{Environment, REGION_BYTES, Region};
+pub use run::{Core, Left, Watch};
+pub use translate::Options;

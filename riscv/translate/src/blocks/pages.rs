@@ -1,0 +1,144 @@
+//! The pages of the OS that have translated code. Blocks are dropped when their instructions change, or
+//! their pages.
+
+use arrayvec::ArrayVec;
+use poorwill_memory::PAGE_BYTES;
+
+use super::cache::{Blocks, PagesAre};
+use super::region::{Block, CodePage, PAGE_HASH};
+use super::writer::{BREAK, Full};
+use crate::host::Host;
+
+impl Blocks<'_> {
+    fn page_head(physical: u64) -> usize {
+        (physical / PAGE_BYTES) as usize % PAGE_HASH
+    }
+
+    /// Numbers of the pages with code at a physical address.
+    fn pages_of(&self, physical: u64) -> impl Iterator<Item = usize> {
+        let first = Self::page_head(physical);
+        let entries = (0..PAGE_HASH).map(move |step| (first + step) % PAGE_HASH);
+        let entries = entries.map(|entry| self.region.page_hash[entry]);
+        let numbers = entries.map_while(|entry| usize::from(entry).checked_sub(1));
+        numbers.filter(move |number| self.region.pages[*number].physical == physical)
+    }
+
+    /// Returns whether a physical page has translated code.
+    pub(super) fn has_code(&self, physical: u64) -> bool {
+        self.pages_of(physical).next().is_some()
+    }
+
+    /// The number of the page with the code at an address, which may be new.
+    pub(super) fn page_with(&mut self, pc: u64, physical: u64) -> Result<usize, Full> {
+        let offset = pc % PAGE_BYTES;
+        let (page, physical) = (pc - offset, physical - offset);
+        let mut numbers = self.pages_of(physical);
+        if let Some(number) = numbers.find(|number| self.region.pages[*number].page == page) {
+            return Ok(number);
+        }
+        drop(numbers);
+        let number = self.pages;
+        let new = self.region.pages.get_mut(number).ok_or(Full)?;
+        *new = CodePage {
+            page,
+            physical,
+            first: 0,
+        };
+        self.pages += 1;
+        let mut entry = Self::page_head(physical);
+        while self.region.page_hash[entry] != 0 {
+            entry = (entry + 1) % PAGE_HASH;
+        }
+        self.region.page_hash[entry] = number as u16 + 1;
+        // From now on, its stores are watched.
+        self.forget_stores();
+        Ok(number)
+    }
+
+    /// Drops a block: jumps to it come back to machine mode.
+    fn drop_block(&mut self, number: usize) {
+        let block = &mut self.region.blocks[number];
+        block.live = 0;
+        self.region.words[block.word as usize] = BREAK;
+        self.has_changed = true;
+    }
+
+    /// Drops the blocks of a page for which `is_valid` returns false.
+    fn check_page(&mut self, page: usize, is_valid: impl Fn(&Block, &[u16]) -> bool) -> bool {
+        let mut next = self.region.pages[page].first;
+        let mut is_whole = true;
+        while let Some(number) = usize::from(next).checked_sub(1) {
+            let block = &self.region.blocks[number];
+            next = block.next_of_page;
+            let halves = &self.region.halves[block.half as usize..][..block.halves.into()];
+            if block.live != 0 && !is_valid(block, halves) {
+                is_whole = false;
+                self.drop_block(number);
+            }
+        }
+        is_whole
+    }
+
+    /// Drops the blocks of a physical page whose instructions have changed.
+    pub(super) fn check_source(&mut self, physical: u64, host: &impl Host) {
+        let mut numbers = ArrayVec::<usize, 8>::new();
+        numbers.extend(self.pages_of(physical).take(numbers.capacity()));
+        // A page with more addresses than this: all blocks of all pages go.
+        if numbers.is_full() {
+            return self.clear();
+        }
+        let mut is_whole = true;
+        for number in numbers {
+            is_whole &= self.check_page(number, |block, halves| is_unchanged(block, halves, host));
+        }
+        if !is_whole {
+            self.forget_jumps();
+        }
+    }
+
+    /// Returns whether all pages with blocks are there.
+    pub(super) fn has_pages(&self, mut is_there: impl FnMut(u64) -> bool) -> bool {
+        let pages = &self.region.pages[..self.pages];
+        pages
+            .iter()
+            .all(|page| page.first == 0 || is_there(page.page))
+    }
+
+    /// Drops the blocks whose page is no longer where it was, or not whose it was. `address`: of one
+    /// page, or of all. `physical_of`: a page's place now.
+    pub(super) fn check_pages(
+        &mut self,
+        address: Option<u64>,
+        mut physical_of: impl FnMut(u64) -> Option<u64>,
+    ) {
+        let mut is_whole = true;
+        for number in 0..self.pages {
+            let CodePage { page, physical, .. } = self.region.pages[number];
+            let is_meant = address.is_none_or(|address| address - address % PAGE_BYTES == page);
+            if is_meant && physical_of(page) != Some(physical) {
+                is_whole &= self.check_page(number, |_, _| false);
+                self.region.pages[number].first = 0;
+            }
+        }
+        if !is_whole {
+            self.forget_jumps();
+        }
+    }
+
+    /// Begins a lending: drops the blocks whose instructions have changed since the last one. Their
+    /// pages are compared when the OS translates addresses.
+    pub fn begin(&mut self, host: &impl Host) {
+        self.pages_are = PagesAre::Unchecked;
+        self.forget_pages();
+        for number in 0..self.pages {
+            self.check_page(number, |block, halves| is_unchanged(block, halves, host));
+        }
+        self.forget_jumps();
+    }
+}
+
+fn is_unchanged(block: &Block, halves: &[u16], host: &impl Host) -> bool {
+    let addresses = (block.physical..).step_by(2);
+    let mut pairs = halves.iter().zip(addresses);
+    pairs.all(|(half, address)| host.load(address, 2) as u16 == *half)
+}

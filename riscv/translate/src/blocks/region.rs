@@ -1,0 +1,203 @@
+//! Memory of translated code: a region that the weak core's lower mode reads and executes, and a
+//! page that it reads and writes.
+
+use poorwill_memory::PAGE_BYTES;
+
+/// Bytes of the region.
+pub const REGION_BYTES: u64 = 4 << 20;
+
+/// Entries of a table of translations, a power of two.
+pub(super) const SLOTS: usize = 128;
+/// Entries of the table of jumps, a power of two.
+pub(super) const JUMPS: usize = 4096;
+/// Heads of lists of blocks, and counters of executions; a power of two.
+pub(super) const HEADS: usize = 4096;
+const BLOCKS: usize = 12 << 10;
+const PLACES: usize = 160 << 10;
+const HALVES: usize = 160 << 10;
+const PAGES: usize = 1024;
+/// Places of the list of pages by hash: at least twice as many.
+pub(super) const PAGE_HASH: usize = 2 * PAGES;
+const WORDS: usize = 600 << 10;
+
+/// An entry of a table that translated code reads.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Slot {
+    /// The number of a virtual page, or an address.
+    pub(super) tag: u64,
+    /// What is added to a virtual address, or the address of translated code.
+    pub(super) value: u64,
+}
+
+impl Slot {
+    /// No page has this number, and no instruction this address.
+    pub(super) const EMPTY: Slot = Slot {
+        tag: u64::MAX,
+        value: 0,
+    };
+}
+
+/// The instructions of the OS from one address on, translated. They lie in one page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    /// Address of the first instruction.
+    pub(super) pc: u64,
+    /// Its physical address.
+    pub(super) physical: u64,
+    /// Index of the first word of the translation.
+    pub(super) word: u32,
+    pub(super) words: u16,
+    /// Half-words of the OS's instructions.
+    pub(super) halves: u16,
+    /// Index of the first of them in [`Region::halves`].
+    pub(super) half: u32,
+    /// Index of the first place; the first `inline` places have ascending addresses of the OS.
+    pub(super) place: u32,
+    pub(super) inline: u16,
+    pub(super) places: u16,
+    /// Number of the next block with the same hash, plus one.
+    pub(super) next: u16,
+    /// Number of the next block of the page, plus one.
+    pub(super) next_of_page: u16,
+    /// Zero: its source has changed, and it must not run.
+    pub(super) live: u16,
+}
+
+#[cfg(feature = "fake")]
+impl Block {
+    const EMPTY: Block = Block {
+        pc: 0,
+        physical: 0,
+        word: 0,
+        words: 0,
+        halves: 0,
+        half: 0,
+        place: 0,
+        inline: 0,
+        places: 0,
+        next: 0,
+        next_of_page: 0,
+        live: 0,
+    };
+}
+
+/// What the words from one of a block on belong to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Number of the word in its block.
+    pub(super) word: u16,
+    /// [`Place::LEAVES`], [`Place::JUMPS`], or the number of the OS's half-word in the block.
+    pub(super) at: u8,
+    /// Instructions from here up to the next branch or the end of the block, which are counted where
+    /// that count begins; and [`Place::COUNTS`]. Zero at exits.
+    pub(super) rest: u8,
+}
+
+impl Place {
+    /// The block is left for an address that follows.
+    pub(super) const LEAVES: u8 = u8::MAX;
+    /// The words begin with those that count.
+    pub(super) const COUNTS: u8 = 1 << 7;
+    /// The next address is in a register.
+    pub(super) const JUMPS: u8 = u8::MAX - 1;
+    #[cfg(feature = "fake")]
+    const EMPTY: Place = Place {
+        word: 0,
+        at: 0,
+        rest: 0,
+    };
+}
+
+/// A page with code that is translated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CodePage {
+    pub(super) page: u64,
+    pub(super) physical: u64,
+    /// Number of its first block, plus one.
+    pub(super) first: u16,
+}
+
+/// The region. It is plain data: any bits are valid, and [`Blocks::new`](super::Blocks::new) empties it.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Region {
+    pub(super) loads: [Slot; SLOTS],
+    pub(super) stores: [Slot; SLOTS],
+    pub(super) jumps: [Slot; JUMPS],
+    pub(super) words: [u32; WORDS],
+    pub(super) heads: [u16; HEADS],
+    pub(super) executions: [u8; HEADS],
+    pub(super) blocks: [Block; BLOCKS],
+    pub(super) places: [Place; PLACES],
+    pub(super) halves: [u16; HALVES],
+    pub(super) pages: [CodePage; PAGES],
+    /// Numbers of pages, plus one, by the hash of their physical addresses.
+    pub(super) page_hash: [u16; PAGE_HASH],
+}
+
+const _: () = assert!(size_of::<Region>() as u64 <= REGION_BYTES);
+
+impl Region {
+    /// An empty region, for tests. It takes much stack.
+    #[cfg(feature = "fake")]
+    #[must_use]
+    pub const fn empty() -> Self {
+        Region {
+            loads: [Slot::EMPTY; SLOTS],
+            stores: [Slot::EMPTY; SLOTS],
+            jumps: [Slot::EMPTY; JUMPS],
+            words: [0; WORDS],
+            heads: [0; HEADS],
+            executions: [0; HEADS],
+            blocks: [Block::EMPTY; BLOCKS],
+            places: [Place::EMPTY; PLACES],
+            halves: [0; HALVES],
+            pages: [CodePage {
+                page: 0,
+                physical: 0,
+                first: 0,
+            }; PAGES],
+            page_hash: [0; PAGE_HASH],
+        }
+    }
+}
+
+/// The page that translated code writes. The caller of translated code takes nothing in it as true but
+/// the OS's own state.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Environment {
+    /// Registers of the OS that have no register of the core.
+    pub(super) x: [u64; 32],
+    /// `sstatus`, as S-mode reads it.
+    pub(super) sstatus: u64,
+    /// Not zero: an interrupt waits until S-mode lets it in.
+    pub(super) attention: u64,
+    /// Physical address of the reservation; its lowest bit tells of 8 bytes. Zero: none.
+    pub(super) reserved: u64,
+    /// The reserved value.
+    pub(super) reserved_value: u64,
+    /// Address of MTIME.
+    pub(super) mtime: u64,
+    /// Instructions of the OS.
+    pub(super) instructions: u64,
+}
+
+const _: () = assert!(size_of::<Environment>() as u64 == PAGE_BYTES);
+
+impl Environment {
+    /// An empty page. `mtime`: the address of MTIME, which translated code may read.
+    #[must_use]
+    pub const fn new(mtime: u64) -> Self {
+        Environment {
+            x: [0; 32],
+            sstatus: 0,
+            attention: 0,
+            reserved: 0,
+            reserved_value: 0,
+            mtime,
+            instructions: 0,
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Translates the instructions of a block.
+
+use arrayvec::ArrayVec;
+use poorwill_isa::{FORMS, Format, Instruction, Operation, expand, is_long};
+
+use super::writer::{A, B, BREAK, Full, Writer, is_kept, offset, target};
+use crate::interpreter::integer;
+
+/// Maximum number of half-words of a block.
+pub(super) const MOST_HALVES: usize = 120;
+
+/// Words from which on a block takes no further instruction: branches reach 4 KiB, and the places
+/// at the end need room.
+const MOST_WORDS: usize = 560;
+
+/// Words that count instructions. They come before the first of these.
+pub(super) const COUNT_WORDS: u64 = 3;
+
+/// Addresses of the tables that translated code reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tables {
+    pub(super) loads: u64,
+    pub(super) stores: u64,
+    pub(super) jumps: u64,
+}
+
+/// The OS's instructions from an address on, up to the end of their page.
+#[derive(Debug)]
+pub(super) struct Code {
+    pub(super) pc: u64,
+    pub(super) halves: ArrayVec<u16, MOST_HALVES>,
+}
+
+impl Code {
+    /// The instruction at a half-word, and its 32-bit encoding; `None` for an unknown one, or one
+    /// that is not here as a whole.
+    pub(super) fn instruction(&self, at: usize) -> Option<(Instruction, u32)> {
+        let low = u32::from(*self.halves.get(at)?);
+        let (bits, length) = match is_long(low) {
+            true => (u32::from(*self.halves.get(at + 1)?) << 16 | low, 4),
+            false => (expand(low as u16)?, 2),
+        };
+        let decoded = Instruction::decode(bits)?;
+        Some((Instruction { length, ..decoded }, bits))
+    }
+
+    /// Address of a half-word.
+    pub(super) fn address(&self, at: usize) -> u64 {
+        self.pc.wrapping_add(2 * at as u64)
+    }
+}
+
+/// How a block goes on after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// With the next instruction.
+    Next,
+    /// With the next instruction, which not all executions reach.
+    Branch,
+    /// The block has ended, with an instruction that ends at this half-word.
+    End(usize),
+    /// The interpreter executes this instruction.
+    Interpret,
+}
+
+/// Words at the end of a block, to which a branch goes.
+#[derive(Clone, Copy, Debug)]
+enum Exit {
+    /// The interpreter executes the instruction of a place.
+    Interpret { branch: usize, place: usize },
+    /// The block is left for the address at a distance.
+    Leave { branch: usize, distance: i32 },
+}
+
+/// A translation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Translated {
+    /// Half-words of the OS's instructions.
+    pub(super) halves: usize,
+    /// Number of the places before the exits.
+    pub(super) inline: usize,
+}
+
+/// What blocks do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// They count the OS's instructions.
+    pub counts: bool,
+    /// Bytes that `cbo.zero` clears, at most 64; `None`: the interpreter executes it.
+    pub zero_bytes: Option<u64>,
+    /// Executions of an address before it is translated.
+    pub executions: u8,
+}
+
+/// Translates a block. `None`: the interpreter executes its first instruction.
+///
+/// # Errors
+///
+/// [`Full`].
+pub(super) fn translate(
+    writer: &mut Writer<'_>,
+    code: &Code,
+    tables: Tables,
+    options: Options,
+) -> Result<Option<Translated>, Full> {
+    let mut translator = Translator {
+        writer,
+        code,
+        tables,
+        at: 0,
+        exits: ArrayVec::new(),
+        counter: None,
+        count: 0,
+        first: 0,
+        options,
+    };
+    let Some(halves) = translator.run() else {
+        return Ok(None);
+    };
+    let inline = translator.writer.place;
+    translator.put_exits();
+    writer.check()?;
+    Ok(Some(Translated { halves, inline }))
+}
+
+pub(super) struct Translator<'a, 'w> {
+    pub(super) writer: &'a mut Writer<'w>,
+    pub(super) code: &'a Code,
+    pub(super) tables: Tables,
+    /// The half-word of the current instruction.
+    pub(super) at: usize,
+    exits: ArrayVec<Exit, MOST_HALVES>,
+    /// The word that adds to the counter.
+    counter: Option<usize>,
+    /// Instructions that it counts so far, and the place where that begins.
+    count: u8,
+    first: usize,
+    pub(super) options: Options,
+}
+
+impl Translator<'_, '_> {
+    /// Translates all instructions; returns the number of their half-words.
+    fn run(&mut self) -> Option<usize> {
+        let mut flow = Flow::Branch;
+        loop {
+            let found = self.code.instruction(self.at);
+            if self.at == 0 && !found.is_some_and(|(first, _)| is_translated(first)) {
+                return None;
+            }
+            let is_long = self.writer.word >= MOST_WORDS || self.exits.remaining_capacity() < 4;
+            let Some((instruction, bits)) = found.filter(|_| !is_long) else {
+                self.end_count();
+                self.writer.leave(self.distance(self.at));
+                return Some(self.at);
+            };
+            if flow == Flow::Branch {
+                self.end_count();
+                self.first = self.writer.place;
+            }
+            self.writer.mark(self.at as u8, self.count);
+            if flow == Flow::Branch {
+                self.begin_count();
+            }
+            flow = self.instruction(&instruction, bits);
+            match flow {
+                Flow::Next | Flow::Branch => {
+                    self.count();
+                    self.at += usize::from(instruction.length / 2);
+                }
+                Flow::End(end) => {
+                    self.count();
+                    self.end_count();
+                    return Some(end);
+                }
+                Flow::Interpret => {
+                    self.end_count();
+                    self.writer.put(BREAK);
+                    return (self.at > 0).then_some(self.at);
+                }
+            }
+        }
+    }
+
+    /// Distance of a half-word from the first one, in bytes.
+    pub(super) fn distance(&self, at: usize) -> i32 {
+        2 * at as i32
+    }
+
+    /// Lets the interpreter execute the instruction of the last place, where a branch goes.
+    pub(super) fn interpret_at(&mut self, branch: usize) {
+        let place = self.writer.place - 1;
+        self.exits.push(Exit::Interpret { branch, place });
+    }
+
+    /// The next words belong to the instruction after the current one.
+    pub(super) fn mark_next(&mut self, length: u8) {
+        let next = self.at as u8 + length / 2;
+        self.writer.mark(next, self.count + 1);
+    }
+
+    /// Leaves the block where a branch goes.
+    pub(super) fn leave_at(&mut self, branch: usize, distance: i32) {
+        self.exits.push(Exit::Leave { branch, distance });
+    }
+
+    fn put_exits(&mut self) {
+        for exit in core::mem::take(&mut self.exits) {
+            match exit {
+                Exit::Interpret { branch, place } => {
+                    let (at, rest) = self.writer.place_at(place);
+                    self.writer.land(branch);
+                    self.writer.mark(at, rest);
+                    self.writer.put(BREAK);
+                }
+                Exit::Leave { branch, distance } => {
+                    self.writer.land(branch);
+                    self.writer.leave(distance);
+                }
+            }
+        }
+    }
+
+    fn begin_count(&mut self) {
+        if self.options.counts {
+            self.writer.load_kept(A, offset::INSTRUCTIONS);
+            self.counter = Some(self.writer.word);
+            self.writer.immediate(Operation::Addi, A, A, 0);
+            self.writer.keep(A, offset::INSTRUCTIONS);
+        }
+    }
+
+    pub(super) fn count(&mut self) {
+        self.count += 1;
+    }
+
+    fn end_count(&mut self) {
+        let count = core::mem::take(&mut self.count);
+        if let Some(word) = self.counter.take() {
+            self.writer.set_immediate(word, count.into());
+            self.writer.set_rests(self.first, count);
+        }
+    }
+
+    /// Translates an instruction.
+    fn instruction(&mut self, instruction: &Instruction, bits: u32) -> Flow {
+        let operation = instruction.operation;
+        if integer::result(operation, 0, 0).is_some() {
+            return self.calculation(instruction, bits);
+        }
+        if let Some(access) = operation.memory_access() {
+            return self.access(instruction, access);
+        }
+        match operation {
+            Operation::Auipc => self.auipc(instruction),
+            Operation::Jal => self.jal(instruction),
+            Operation::Jalr => self.jalr(instruction),
+            Operation::Beq
+            | Operation::Bne
+            | Operation::Blt
+            | Operation::Bge
+            | Operation::Bltu
+            | Operation::Bgeu => self.branch(instruction),
+            Operation::Fence => {
+                self.writer.put(bits);
+                Flow::Next
+            }
+            Operation::LrW | Operation::LrD => self.load_reserved(instruction, bits),
+            Operation::ScW | Operation::ScD => self.store_conditional(instruction, bits),
+            Operation::CboZero => self.zero_block(instruction),
+            _ if is_amo(operation) => self.amo(instruction, bits),
+            _ if is_csr(operation) => self.csr(instruction),
+            _ => Flow::Interpret,
+        }
+    }
+
+    /// An instruction on registers alone: the same, with registers of the core.
+    fn calculation(&mut self, instruction: &Instruction, bits: u32) -> Flow {
+        if instruction.rd == 0 {
+            return Flow::Next;
+        }
+        let has = |from: u32| FORMS[instruction.operation as usize].mask >> from & 31 == 0;
+        let format = instruction.operation.format();
+        let has_first = format != Format::U;
+        let has_second = format == Format::R && has(20);
+        let first = has_first.then(|| self.writer.source(instruction.rs1, A));
+        let second = has_second.then(|| self.writer.source(instruction.rs2, B));
+        let mut word = with_register(bits, 7, target(instruction.rd));
+        if let Some(first) = first {
+            word = with_register(word, 15, first);
+        }
+        if let Some(second) = second {
+            word = with_register(word, 20, second);
+        }
+        self.writer.put(word);
+        self.writer.commit(instruction.rd);
+        Flow::Next
+    }
+}
+
+/// Puts a register into a field of an instruction.
+pub(super) fn with_register(bits: u32, from: u32, register: u8) -> u32 {
+    bits & !(31 << from) | u32::from(register) << from
+}
+
+/// Returns whether a block may begin with the instruction.
+fn is_translated(instruction: Instruction) -> bool {
+    let Instruction { operation, rd, .. } = instruction;
+    integer::result(operation, 0, 0).is_some()
+        || operation.memory_access().is_some()
+        || matches!(operation.format(), Format::B | Format::J | Format::U)
+        || matches!(
+            operation,
+            Operation::Jalr
+                | Operation::Fence
+                | Operation::LrW
+                | Operation::LrD
+                | Operation::ScW
+                | Operation::ScD
+                | Operation::CboZero
+        )
+        || is_amo(operation) && !is_kept(rd)
+        || is_csr(operation)
+}
+
+fn is_csr(operation: Operation) -> bool {
+    operation.format() == Format::Csr
+}
+
+/// Returns whether the operation loads, combines and stores.
+fn is_amo(operation: Operation) -> bool {
+    const OPCODE: u32 = 0x2f;
+    let is_reservation = matches!(
+        operation,
+        Operation::LrW | Operation::LrD | Operation::ScW | Operation::ScD
+    );
+    operation.encoding() & 0x7f == OPCODE && !is_reservation
+}

@@ -1,0 +1,254 @@
+//! Writes the words of a block, and notes what they belong to.
+
+use poorwill_isa::{Operation, encode};
+
+use super::region::Place;
+
+/// The register with the address of the [`Environment`](super::Environment).
+pub(super) const ENVIRONMENT: u8 = 3;
+/// Registers of the core that hold nothing between two instructions of the OS.
+pub(super) const A: u8 = 5;
+pub(super) const B: u8 = 7;
+pub(super) const C: u8 = 31;
+pub(super) const D: u8 = 30;
+
+/// The registers whose values of the OS are in the environment. Compiled code of a kernel uses them
+/// least.
+pub(super) const KEPT: [u8; 5] = [ENVIRONMENT, A, B, D, C];
+
+/// Offsets in the environment.
+pub(super) mod offset {
+    use core::mem::offset_of;
+
+    use super::super::region::Environment;
+
+    pub(in super::super) const SSTATUS: i32 = offset_of!(Environment, sstatus) as i32;
+    pub(in super::super) const ATTENTION: i32 = offset_of!(Environment, attention) as i32;
+    pub(in super::super) const RESERVED: i32 = offset_of!(Environment, reserved) as i32;
+    pub(in super::super) const RESERVED_VALUE: i32 = offset_of!(Environment, reserved_value) as i32;
+    pub(in super::super) const MTIME: i32 = offset_of!(Environment, mtime) as i32;
+    pub(in super::super) const INSTRUCTIONS: i32 = offset_of!(Environment, instructions) as i32;
+
+    /// Offset of a register.
+    pub(in super::super) fn of(register: u8) -> i32 {
+        8 * i32::from(register)
+    }
+}
+
+/// Returns whether the OS's value of a register is in the environment.
+pub(super) fn is_kept(register: u8) -> bool {
+    KEPT.contains(&register)
+}
+
+/// Words that leave a block: room for a jump, and the distance of the next instruction from the
+/// block's first one.
+pub(super) const LEAVE_WORDS: usize = 3;
+
+/// `ebreak`: back to machine mode.
+pub(super) const BREAK: u32 = Operation::Ebreak.encoding();
+
+/// A full cache ends a translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+/// The free words and places, and how many of them a block has.
+#[derive(Debug)]
+pub(super) struct Writer<'a> {
+    words: &'a mut [u32],
+    places: &'a mut [Place],
+    /// Address of the first word.
+    base: u64,
+    pub(super) word: usize,
+    pub(super) place: usize,
+    is_full: bool,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(words: &'a mut [u32], places: &'a mut [Place], base: u64) -> Self {
+        Writer {
+            words,
+            places,
+            base,
+            word: 0,
+            place: 0,
+            is_full: false,
+        }
+    }
+
+    /// # Errors
+    ///
+    /// [`Full`]: words or places are missing.
+    pub(super) fn check(&self) -> Result<(), Full> {
+        if self.is_full { Err(Full) } else { Ok(()) }
+    }
+
+    /// Address of the next word.
+    pub(super) fn here(&self) -> u64 {
+        self.base + 4 * self.word as u64
+    }
+
+    pub(super) fn put(&mut self, word: u32) {
+        match self.words.get_mut(self.word) {
+            Some(free) => *free = word,
+            None => self.is_full = true,
+        }
+        self.word += 1;
+    }
+
+    /// Says what the next words belong to.
+    pub(super) fn mark(&mut self, at: u8, rest: u8) {
+        let place = Place {
+            word: self.word as u16,
+            at,
+            rest,
+        };
+        match self.places.get_mut(self.place) {
+            Some(free) => *free = place,
+            None => self.is_full = true,
+        }
+        self.place += 1;
+    }
+
+    pub(super) fn register(&mut self, operation: Operation, rd: u8, rs1: u8, rs2: u8) {
+        let [rd, rs1, rs2] = [rd, rs1, rs2].map(u32::from);
+        self.put(encode::r(operation.encoding(), rd, rs1, rs2));
+    }
+
+    /// Also loads, with the offset as immediate.
+    pub(super) fn immediate(&mut self, operation: Operation, rd: u8, rs1: u8, immediate: i32) {
+        self.put(encode::i(
+            operation.encoding(),
+            rd.into(),
+            rs1.into(),
+            immediate,
+        ));
+    }
+
+    pub(super) fn store(&mut self, operation: Operation, rs1: u8, rs2: u8, offset: i32) {
+        self.put(encode::s(
+            operation.encoding(),
+            rs1.into(),
+            rs2.into(),
+            offset,
+        ));
+    }
+
+    pub(super) fn copy(&mut self, rd: u8, rs1: u8) {
+        self.immediate(Operation::Addi, rd, rs1, 0);
+    }
+
+    /// Loads a double word of the environment.
+    pub(super) fn load_kept(&mut self, rd: u8, offset: i32) {
+        self.immediate(Operation::Ld, rd, ENVIRONMENT, offset);
+    }
+
+    /// Stores a double word of the environment.
+    pub(super) fn keep(&mut self, register: u8, offset: i32) {
+        self.store(Operation::Sd, ENVIRONMENT, register, offset);
+    }
+
+    /// The register of the core with the OS's value of a register: its own, or `scratch`.
+    pub(super) fn source(&mut self, register: u8, scratch: u8) -> u8 {
+        if !is_kept(register) {
+            return register;
+        }
+        self.load_kept(scratch, offset::of(register));
+        scratch
+    }
+
+    /// Ends an instruction that has left its result in [`target`]: a kept one goes to the
+    /// environment.
+    pub(super) fn commit(&mut self, register: u8) {
+        if is_kept(register) {
+            self.keep(target(register), offset::of(register));
+        }
+    }
+
+    /// Sets a register of the core. Returns false, with nothing written, for a value that needs more
+    /// than two instructions.
+    pub(super) fn constant(&mut self, rd: u8, value: u64) -> bool {
+        let Ok(value) = i32::try_from(value.cast_signed()) else {
+            return false;
+        };
+        let low = value << 20 >> 20;
+        if low == value {
+            self.immediate(Operation::Addi, rd, 0, low);
+            return true;
+        }
+        let high = value.wrapping_sub(low);
+        self.put(encode::u(Operation::Lui.encoding(), rd.into(), high));
+        // Also for 0x8000_0000 less a little, of which `lui` makes a negative number.
+        self.immediate(Operation::Addiw, rd, rd, low);
+        true
+    }
+
+    /// Sets `rd` to the upper part of an address near this word; returns the offset of the rest, and
+    /// of 8 more.
+    pub(super) fn near(&mut self, rd: u8, address: u64) -> i32 {
+        let parts = |here: u64| {
+            let distance = address.wrapping_sub(here) as i32;
+            let low = distance << 20 >> 20;
+            (distance.wrapping_sub(low), low)
+        };
+        while parts(self.here()).1 + 8 > 2047 {
+            self.put(Operation::Addi.encoding());
+        }
+        let (high, low) = parts(self.here());
+        self.put(encode::u(Operation::Auipc.encoding(), rd.into(), high));
+        low
+    }
+
+    /// Sets the immediate of an earlier word, which has none.
+    pub(super) fn set_immediate(&mut self, word: usize, immediate: i32) {
+        if let Some(word) = self.words.get_mut(word) {
+            *word |= encode::i(0, 0, 0, immediate);
+        }
+    }
+
+    /// The places from `first` on have the number of counted instructions before them, of `total`; now
+    /// they get that of the rest. Counting begins at the first one.
+    pub(super) fn set_rests(&mut self, first: usize, total: u8) {
+        let places = self.places.get_mut(first..self.place);
+        let is_exit = |place: &&mut Place| [Place::LEAVES, Place::JUMPS].contains(&place.at);
+        for place in places.into_iter().flatten().filter(|place| !is_exit(place)) {
+            place.rest = total.saturating_sub(place.rest);
+        }
+        if let Some(place) = self.places.get_mut(first) {
+            place.rest |= Place::COUNTS;
+        }
+    }
+
+    /// What a place belongs to, and the rest from there.
+    pub(super) fn place_at(&self, place: usize) -> (u8, u8) {
+        let place = self.places.get(place);
+        place.map_or((0, 0), |place| (place.at, place.rest & !Place::COUNTS))
+    }
+
+    /// A branch to a place that is not known yet; returns its word.
+    pub(super) fn branch(&mut self, operation: Operation, rs1: u8, rs2: u8) -> usize {
+        let word = self.word;
+        self.put(encode::b(operation.encoding(), rs1.into(), rs2.into(), 0));
+        word
+    }
+
+    /// Lets a branch go to the next word.
+    pub(super) fn land(&mut self, branch: usize) {
+        let distance = 4 * (self.word - branch) as i32;
+        if let Some(word) = self.words.get_mut(branch) {
+            *word |= encode::b(0, 0, 0, distance);
+        }
+    }
+
+    /// Leaves the block for an address at this distance from its first instruction.
+    pub(super) fn leave(&mut self, distance: i32) {
+        self.mark(Place::LEAVES, 0);
+        self.put(BREAK);
+        self.put(BREAK);
+        self.put(distance.cast_unsigned());
+    }
+}
+
+/// The register of the core that takes a result.
+pub(super) fn target(register: u8) -> u8 {
+    if is_kept(register) { A } else { register }
+}

@@ -1,0 +1,143 @@
+//! Code that changes, and code that moves.
+
+use poorwill_isa::encode;
+use poorwill_translate::fake::{ENVIRONMENT, FakeCore, FakeHost, MTIME, RAM, REGION};
+use poorwill_translate::{Blocks, Environment, Host, Mode, Options, Region, Stop, VirtualHart};
+
+use crate::common::flags::{A, D, G, R, V, W, X};
+use crate::common::{i, of, s};
+
+/// Physical pages with code.
+const PLACES: [u64; 2] = [RAM + 0x1000, RAM + 0x2000];
+/// The virtual page of the code, and another one of the same place.
+const CODE: u64 = 0x10_0000;
+const ALIAS: u64 = 0x20_0000;
+
+/// Rounds of a loop.
+const ROUNDS: i32 = 50;
+
+fn addition(number: i32) -> u32 {
+    i("addi", 10, 10, number)
+}
+
+/// Adds to a0 in a loop, and then calls.
+fn program(number: i32) -> [u32; 5] {
+    [
+        i("addi", 11, 0, ROUNDS),
+        addition(number),
+        i("addi", 11, 11, -1),
+        encode::b(of("bne"), 11, 0, -8),
+        of("ecall"),
+    ]
+}
+
+struct Machine {
+    host: FakeHost,
+    hart: VirtualHart,
+    leaf: u64,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let host = FakeHost::new(64);
+        let root = host.take_page();
+        let leaf = host.map(root, 3, 0, CODE, PLACES[0], V | R | X | G | A);
+        host.map(root, 3, 0, ALIAS, PLACES[0], V | R | W | G | A | D);
+        host.put_code(PLACES[0], &program(1));
+        let mut hart = VirtualHart::new();
+        hart.features.modes = 1 | 1 << 8;
+        hart.mode = Mode::Supervisor;
+        hart.csrs.satp = 8 << 60 | root >> 12;
+        Machine { host, hart, leaf }
+    }
+
+    /// Runs the program; returns what it adds.
+    fn run(&mut self, blocks: &mut Blocks<'_>) -> u64 {
+        let before = self.hart.x[10];
+        self.hart.pc = CODE;
+        self.go_on(blocks);
+        (self.hart.x[10] - before) / u64::from(ROUNDS.cast_unsigned())
+    }
+
+    fn go_on(&mut self, blocks: &mut Blocks<'_>) {
+        let mut core = FakeCore {
+            host: &self.host,
+            left: u64::MAX,
+            instructions: 0,
+            fences: 0,
+        };
+        let until = u64::MAX;
+        let stop = self
+            .hart
+            .run_translated(0, blocks, &mut core, &self.host, until);
+        assert_eq!(stop, Stop::Call);
+    }
+}
+
+/// Runs a test with no blocks, on a stack with room for them.
+fn with_blocks(test: fn(Machine, Blocks<'_>)) {
+    let run = move || {
+        let mut region = Box::new(Region::empty());
+        let mut environment = Box::new(Environment::new(MTIME));
+        let options = Options {
+            executions: 1,
+            ..Options::default()
+        };
+        let environment = &mut *environment;
+        let blocks = Blocks::new(&mut region, REGION, environment, ENVIRONMENT, options);
+        test(Machine::new(), blocks);
+    };
+    let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(run);
+    thread.expect("a thread").join().expect("the test");
+}
+
+#[test]
+fn the_os_patches_its_code() {
+    with_blocks(|mut machine, mut blocks| {
+        // A program of the OS patches the first one, by the alias, and runs it.
+        let patches = [s("sw", 12, 13, 4), of("fence.i"), i("jalr", 0, 14, 0)];
+        machine.host.put_code(PLACES[0] + 0x100, &patches);
+        assert_eq!(machine.run(&mut blocks), 1);
+        for number in 2..12 {
+            machine.hart.x[12] = ALIAS;
+            machine.hart.x[13] = addition(number).into();
+            machine.hart.x[14] = CODE;
+            let before = machine.hart.x[10];
+            machine.hart.pc = CODE + 0x100;
+            machine.go_on(&mut blocks);
+            let added = (machine.hart.x[10] - before) / u64::from(ROUNDS.cast_unsigned());
+            assert_eq!(added, u64::from(number.cast_unsigned()));
+        }
+    });
+}
+
+#[test]
+fn code_changes_between_lendings() {
+    with_blocks(|mut machine, mut blocks| {
+        for number in 1..6 {
+            machine.host.put_code(PLACES[0], &program(number));
+            machine.hart.forget();
+            blocks.begin(&machine.host);
+            let number = u64::from(number.cast_unsigned());
+            assert_eq!(machine.run(&mut blocks), number);
+            assert_eq!(machine.run(&mut blocks), number);
+        }
+    });
+}
+
+#[test]
+fn a_page_of_code_moves_and_is_fenced() {
+    with_blocks(|mut machine, mut blocks| {
+        machine.host.put_code(PLACES[1], &program(2));
+        for turn in 0..6 {
+            let place = PLACES[turn % 2];
+            let leaf = place >> 12 << 10 | V | R | X | G | A;
+            machine.host.store(machine.leaf, 8, leaf);
+            let address = (turn < 3).then_some(CODE);
+            machine.hart.drop_translations(address, None);
+            let expected = 1 + turn as u64 % 2;
+            assert_eq!(machine.run(&mut blocks), expected);
+            assert_eq!(machine.run(&mut blocks), expected);
+        }
+    });
+}
