@@ -157,7 +157,7 @@ impl Translator<'_, '_> {
                 self.end_count();
                 self.first = self.writer.place;
             }
-            self.writer.mark(self.at as u8, self.count);
+            self.mark(self.at as u8, self.count);
             if flow == Flow::Branch {
                 self.begin_count();
             }
@@ -195,7 +195,13 @@ impl Translator<'_, '_> {
     /// The next words belong to the instruction after the current one.
     pub(super) fn mark_next(&mut self, length: u8) {
         let next = self.at as u8 + length / 2;
-        self.writer.mark(next, self.count + 1);
+        self.mark(next, self.count + 1);
+    }
+
+    /// The next words belong to an instruction, before which so many are counted.
+    fn mark(&mut self, at: u8, before: u8) {
+        let before = if self.options.counts { before } else { 0 };
+        self.writer.mark(at, before);
     }
 
     /// Leaves the block where a branch goes.

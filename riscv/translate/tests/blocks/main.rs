@@ -8,10 +8,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod directed;
 #[path = "../oracle/draw.rs"]
 mod draw;
 mod ending;
-mod patched;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,17 +1,24 @@
-//! Code that changes, and code that moves.
+//! Code that changes, pages that move, and instructions of several words that are interrupted.
+
+use std::cell::Cell;
 
 use poorwill_isa::encode;
 use poorwill_translate::fake::{ENVIRONMENT, FakeCore, FakeHost, MTIME, RAM, REGION};
 use poorwill_translate::{Blocks, Environment, Host, Mode, Options, Region, Stop, VirtualHart};
 
 use crate::common::flags::{A, D, G, R, V, W, X};
-use crate::common::{i, of, s};
+use crate::common::{i, of, r, s};
+use crate::ending::Ending;
 
 /// Physical pages with code.
 const PLACES: [u64; 2] = [RAM + 0x1000, RAM + 0x2000];
 /// The virtual page of the code, and another one of the same place.
 const CODE: u64 = 0x10_0000;
 const ALIAS: u64 = 0x20_0000;
+
+/// A virtual page of data.
+const DATA: u64 = 0x30_0000;
+const DATA_PLACES: [u64; 2] = [RAM + 0x8000, RAM + 0x9000];
 
 /// Rounds of a loop.
 const ROUNDS: i32 = 50;
@@ -34,37 +41,50 @@ fn program(number: i32) -> [u32; 5] {
 struct Machine {
     host: FakeHost,
     hart: VirtualHart,
-    leaf: u64,
+    /// The leaves of the code and the data.
+    leaves: [u64; 2],
 }
 
 impl Machine {
     fn new() -> Self {
         let host = FakeHost::new(64);
         let root = host.take_page();
-        let leaf = host.map(root, 3, 0, CODE, PLACES[0], V | R | X | G | A);
+        let code = host.map(root, 3, 0, CODE, PLACES[0], V | R | X | G | A);
+        let data = host.map(root, 3, 0, DATA, DATA_PLACES[0], V | R | W | G | A | D);
         host.map(root, 3, 0, ALIAS, PLACES[0], V | R | W | G | A | D);
         host.put_code(PLACES[0], &program(1));
         let mut hart = VirtualHart::new();
         hart.features.modes = 1 | 1 << 8;
         hart.mode = Mode::Supervisor;
         hart.csrs.satp = 8 << 60 | root >> 12;
-        Machine { host, hart, leaf }
+        Machine {
+            host,
+            hart,
+            leaves: [code, data],
+        }
     }
 
     /// Runs the program; returns what it adds.
     fn run(&mut self, blocks: &mut Blocks<'_>) -> u64 {
         let before = self.hart.x[10];
         self.hart.pc = CODE;
-        self.go_on(blocks);
+        self.go_on(blocks, u64::MAX);
         (self.hart.x[10] - before) / u64::from(ROUNDS.cast_unsigned())
     }
 
-    fn go_on(&mut self, blocks: &mut Blocks<'_>) {
-        let mut core = FakeCore {
-            host: &self.host,
-            left: u64::MAX,
-            instructions: 0,
-            fences: 0,
+    /// Runs up to a call. The core is interrupted once, before this word.
+    fn go_on(&mut self, blocks: &mut Blocks<'_>, word: u64) {
+        let is_over = Cell::new(false);
+        let mut core = Ending {
+            core: FakeCore {
+                host: &self.host,
+                left: word,
+                instructions: 0,
+                fences: 0,
+            },
+            is_over: &is_over,
+            more: u64::MAX,
+            every: u64::MAX,
         };
         let until = u64::MAX;
         let stop = self
@@ -104,7 +124,7 @@ fn the_os_patches_its_code() {
             machine.hart.x[14] = CODE;
             let before = machine.hart.x[10];
             machine.hart.pc = CODE + 0x100;
-            machine.go_on(&mut blocks);
+            machine.go_on(&mut blocks, u64::MAX);
             let added = (machine.hart.x[10] - before) / u64::from(ROUNDS.cast_unsigned());
             assert_eq!(added, u64::from(number.cast_unsigned()));
         }
@@ -132,12 +152,78 @@ fn a_page_of_code_moves_and_is_fenced() {
         for turn in 0..6 {
             let place = PLACES[turn % 2];
             let leaf = place >> 12 << 10 | V | R | X | G | A;
-            machine.host.store(machine.leaf, 8, leaf);
+            machine.host.store(machine.leaves[0], 8, leaf);
             let address = (turn < 3).then_some(CODE);
             machine.hart.drop_translations(address, None);
             let expected = 1 + turn as u64 % 2;
             assert_eq!(machine.run(&mut blocks), expected);
             assert_eq!(machine.run(&mut blocks), expected);
+        }
+    });
+}
+
+#[test]
+fn a_page_of_data_moves_and_is_fenced() {
+    with_blocks(|mut machine, mut blocks| {
+        let program = [
+            i("addi", 11, 0, ROUNDS),
+            i("ld", 12, 13, 0),
+            r("add", 10, 10, 12),
+            i("addi", 11, 11, -1),
+            encode::b(of("bne"), 11, 0, -12),
+            of("ecall"),
+        ];
+        machine.host.put_code(PLACES[0], &program);
+        machine.hart.x[13] = DATA;
+        for turn in 0..6 {
+            let place = DATA_PLACES[turn % 2];
+            let number = 3 + turn as u64;
+            machine.host.store(place, 8, number);
+            let leaf = place >> 12 << 10 | V | R | W | G | A | D;
+            machine.host.store(machine.leaves[1], 8, leaf);
+            let address = (turn < 3).then_some(DATA);
+            machine.hart.drop_translations(address, None);
+            assert_eq!(machine.run(&mut blocks), number);
+            assert_eq!(machine.run(&mut blocks), number);
+        }
+    });
+}
+
+/// Adds one to a double word, and calls a function at an address in the register of the link.
+fn words() -> [u32; 15] {
+    [
+        i("addi", 11, 0, 5),
+        // The addition, which is tried again.
+        r("lr.d", 12, 13, 0),
+        i("addi", 12, 12, 1),
+        r("sc.d", 14, 13, 12),
+        encode::b(of("bne"), 14, 0, -12),
+        encode::u(of("auipc"), 1, 0),
+        i("addi", 1, 1, 32),
+        i("jalr", 1, 1, 0),
+        i("addi", 11, 11, -1),
+        encode::b(of("bne"), 11, 0, -32),
+        of("ecall"),
+        of("ebreak"),
+        of("ebreak"),
+        // The function.
+        addition(1),
+        i("jalr", 0, 1, 0),
+    ]
+}
+
+#[test]
+fn an_interrupt_at_any_word_changes_nothing() {
+    with_blocks(|mut machine, mut blocks| {
+        machine.host.put_code(PLACES[0], &words());
+        machine.hart.x[13] = DATA;
+        for word in 1..700 {
+            machine.host.store(DATA_PLACES[0], 8, 0);
+            machine.hart.x[10] = 0;
+            machine.hart.pc = CODE;
+            machine.go_on(&mut blocks, word);
+            let added = machine.host.load(DATA_PLACES[0], 8);
+            assert_eq!([machine.hart.x[10], added], [5, 5], "word {word}");
         }
     });
 }
