@@ -35,8 +35,6 @@ pub enum Stop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fences {
     None,
-    /// Another address space, and no fence.
-    Space,
     /// Of one address.
     Page(u64),
     All,

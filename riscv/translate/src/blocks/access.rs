@@ -2,19 +2,19 @@
 
 use poorwill_isa::{Direction, Instruction, MemoryAccess, Operation};
 
+use super::region::SLOTS;
 use super::translate::{Flow, Translator, with_register};
 use super::writer::{A, B, C, D, is_kept, offset, target};
 
 /// log2 of the bytes of a table's entry.
 const SLOT_SHIFT: i32 = 4;
-/// Bits of an address that select an entry, after a shift to the entry's place.
-const SLOT_MASK: i32 = 0x7f << SLOT_SHIFT;
 const PAGE_SHIFT: i32 = 12;
+/// Shifts that leave the bits of an address that select an entry.
+const SLOT_LEFT: i32 = 64 - PAGE_SHIFT - SLOTS.ilog2() as i32;
+const SLOT_RIGHT: i32 = SLOT_LEFT + PAGE_SHIFT;
 
 /// The lowest bit of a reservation's address tells of 8 bytes.
 pub(super) const OF_EIGHT: i32 = 1;
-
-const _: () = assert!(SLOT_MASK as usize == (super::region::SLOTS - 1) << SLOT_SHIFT);
 
 impl Translator<'_, '_> {
     /// Leaves the physical address of an access in [`C`]. Where the table lacks the page, or the
@@ -33,8 +33,9 @@ impl Translator<'_, '_> {
             last = B;
         }
         writer.immediate(Operation::Srli, B, last, PAGE_SHIFT);
-        writer.immediate(Operation::Srli, C, address, PAGE_SHIFT - SLOT_SHIFT);
-        writer.immediate(Operation::Andi, C, C, SLOT_MASK);
+        writer.immediate(Operation::Slli, C, address, SLOT_LEFT);
+        writer.immediate(Operation::Srli, C, C, SLOT_RIGHT);
+        writer.immediate(Operation::Slli, C, C, SLOT_SHIFT);
         let low = writer.near(D, table);
         writer.register(Operation::Add, C, C, D);
         writer.immediate(Operation::Ld, D, C, low);

@@ -14,6 +14,9 @@ use crate::host::Host;
 /// The count of an address whose first instruction the interpreter executes.
 const NEVER: u8 = u8::MAX;
 
+/// log2 of the most pages of a leaf.
+const LEAF_PAGES: u32 = 9 * 4;
+
 /// A place in translated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
@@ -116,6 +119,17 @@ impl<'a> Blocks<'a> {
     pub(super) fn forget_pages(&mut self) {
         self.region.loads.fill(Slot::EMPTY);
         self.forget_stores();
+    }
+
+    /// Empties the entries of pages that may be of the same leaf as an address.
+    pub(super) fn forget_near(&mut self, address: u64) {
+        let number = address / PAGE_BYTES;
+        let tables = [&mut self.region.loads, &mut self.region.stores];
+        for slot in tables.into_iter().flatten() {
+            if (slot.tag ^ number) >> LEAF_PAGES == 0 {
+                *slot = Slot::EMPTY;
+            }
+        }
     }
 
     pub(super) fn forget_stores(&mut self) {

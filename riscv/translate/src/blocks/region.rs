@@ -7,7 +7,7 @@ use poorwill_memory::PAGE_BYTES;
 pub const REGION_BYTES: u64 = 4 << 20;
 
 /// Entries of a table of translations, a power of two.
-pub(super) const SLOTS: usize = 128;
+pub(super) const SLOTS: usize = 512;
 /// Entries of the table of jumps, a power of two.
 pub(super) const JUMPS: usize = 4096;
 /// Heads of lists of blocks, and counters of executions; a power of two.
@@ -18,7 +18,7 @@ const HALVES: usize = 160 << 10;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash: at least twice as many.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
-const WORDS: usize = 600 << 10;
+const WORDS: usize = 596 << 10;
 
 /// An entry of a table that translated code reads.
 #[derive(Clone, Copy, Debug)]

@@ -125,14 +125,16 @@ impl VirtualHart {
     /// Follows fences and changes of the address space.
     fn settle(&mut self, blocks: &mut Blocks<'_>, host: &impl Host) {
         match core::mem::replace(&mut self.fences, Fences::None) {
-            Fences::None => return,
-            Fences::Space => {}
+            Fences::None => {}
             Fences::Page(address) if self.translates() => {
+                blocks.forget_near(address);
                 blocks.check_pages(Some(address), |page| self.code_at(page, host));
             }
-            Fences::Page(_) | Fences::All => blocks.pages_are = PagesAre::Unchecked,
+            Fences::Page(_) | Fences::All => {
+                blocks.forget_pages();
+                blocks.pages_are = PagesAre::Unchecked;
+            }
         }
-        blocks.forget_pages();
     }
 
     /// Returns whether the blocks may run: their pages are in the OS's tables, or are dropped. While
@@ -344,7 +346,6 @@ impl VirtualHart {
             blocks,
             stored: Cell::new(None),
         };
-        let space = self.csrs.satp;
         let fetched = self.fetch_instruction(&watched);
         let access = fetched.ok().and_then(|it| self.access_of(&it));
         let executed = fetched.and_then(|instruction| {
@@ -358,9 +359,6 @@ impl VirtualHart {
         let stored = watched.stored.get();
         if let Some(physical) = stored {
             blocks.check_source(physical, host);
-        }
-        if self.csrs.satp != space {
-            self.fences = Fences::Space;
         }
         match executed {
             Ok(flow) => {
