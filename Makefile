@@ -128,7 +128,7 @@ check-code:
 	@echo "check: clippy"
 	@$(CARGO) clippy --locked --quiet --release --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-bare --exclude poorwill-hostile --exclude poorwill-guest-entry --exclude poorwill-guest-client -- -D warnings
 	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -p poorwill-bare -p poorwill-loader -p poorwill-critical -p poorwill-hostile --features poorwill-loader/program,poorwill-critical/program -- -D warnings
-	@$(CARGO) guest clippy --locked --quiet -p poorwill-guest-entry -p poorwill-guest-client -p poorwill-guest-tool --features poorwill-guest-tool/program -- -D warnings
+	@$(CARGO) guest clippy --locked --quiet -p poorwill-guest-entry -p poorwill-guest-client -p poorwill-guest-tool -p poorwill-stand-ins --features poorwill-guest-tool/program,poorwill-stand-ins/program -- -D warnings
 	@tools/advisories
 
 .PHONY: test-host

@@ -1,24 +1,16 @@
-//! Executes the mark that begins a trace of memory requests: the hint `slti x0, x0, 2000`, which
-//! QEMU's plugin recognises (`host/plugin/src/trace`).
+//! Executes the mark that begins a trace of memory requests.
 #![no_std]
 #![no_main]
 
-use core::arch::asm;
 use core::fmt::Write;
 
-use poorwill_guest_entry::{Arguments, STDERR, Stream, exit};
+use poorwill_guest_entry::{Arguments, STDERR, Stream, begin_trace, exit};
 
 poorwill_guest_entry::start!(main);
 
 /// Returns the exit status.
 fn main(_arguments: Arguments) -> u8 {
-    // SAFETY: a hint changes neither registers nor memory.
-    unsafe {
-        asm!(
-            "slti x0, x0, 2000",
-            options(nomem, nostack, preserves_flags)
-        )
-    };
+    begin_trace();
     0
 }
 

@@ -2,6 +2,8 @@
 //! unsafe code.
 #![no_std]
 
+mod shared;
+
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use core::fmt;
@@ -9,6 +11,8 @@ use core::fmt;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{self, Errno};
 use rustix::stdio;
+
+pub use shared::Shared;
 
 /// Standard input.
 // SAFETY: Linux programs start with these three files open, and this crate does not close them.
@@ -78,6 +82,18 @@ pub fn exit(status: u8) -> ! {
     unsafe {
         asm!("ecall", in("a7") EXIT_GROUP, in("a0") usize::from(status), options(noreturn, nostack));
     }
+}
+
+/// Executes the mark that begins a trace of memory requests: the hint `slti x0, x0, 2000`, which
+/// QEMU's plugin recognises (`host/plugin/src/trace`).
+pub fn begin_trace() {
+    // SAFETY: a hint changes neither registers nor memory.
+    unsafe {
+        asm!(
+            "slti x0, x0, 2000",
+            options(nomem, nostack, preserves_flags)
+        )
+    };
 }
 
 /// Writes all of `bytes`.

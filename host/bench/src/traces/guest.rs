@@ -33,10 +33,11 @@ impl TracedGuest {
 
     /// Its kernel and its initramfs, which must have the program.
     pub(super) fn with(&self, program: &Program) -> anyhow::Result<Tiny> {
-        let package = program.package;
         let manifest = &self.manifest;
         let lists = [&manifest.packages, &manifest.workloads];
-        if lists.iter().all(|list| !list.contains_key(package)) {
+        if let Some(package) = program.package
+            && lists.iter().all(|list| !list.contains_key(package))
+        {
             let program = program.name;
             return Err(TracesError::NoPackage { program, package }.into());
         }

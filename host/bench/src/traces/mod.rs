@@ -10,5 +10,5 @@ mod record;
 pub use error::TracesError;
 pub use library::{Found, Kept, Library};
 pub use model::{Account, Run, account, parameters_of, run};
-pub use programs::{PROGRAMS, Processes, Program, names};
+pub use programs::{PROGRAMS, Processes, Program, Row, names};
 pub use record::{Recording, USUAL_SKIP, USUAL_WINDOW, built};

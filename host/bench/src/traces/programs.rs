@@ -14,15 +14,28 @@ pub enum Processes {
     One,
 }
 
+/// A row of LightPC's table II.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// The workload's name there.
+    pub name: &'static str,
+    /// Reads of memory over writes.
+    pub ratio: f64,
+    /// Of 100 loads and 100 stores, those that hit the data cache.
+    pub hits: [f64; 2],
+}
+
 /// A program of the guest for traces (`guest/workloads`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Program {
     /// The name that users give.
     pub name: &'static str,
     /// Its work.
     pub about: &'static str,
-    /// Debian's package that has it.
-    pub package: &'static str,
+    /// Debian's package that has it; `None`: a program of `guest/stand-ins`.
+    pub package: Option<&'static str>,
+    /// The workload of LightPC that it is, or stands for; `None`: a kernel of STREAM.
+    pub row: Option<Row>,
     /// Harts of its usual machine: eight, if LightPC's table II calls it multithreaded.
     pub harts: u32,
     /// Its processes.
@@ -31,29 +44,117 @@ pub struct Program {
     pub command: &'static [&'static str],
 }
 
+const fn row(name: &'static str, ratio: f64, hits: [f64; 2]) -> Row {
+    Row { name, ratio, hits }
+}
+
 /// All programs, by their names. Help, lists and errors take the names from here. No program ends
 /// before its window is full.
 pub const PROGRAMS: &[Program] = &[
     Program {
         name: "aes",
         about: "OpenSSL encrypts 16 KiB by AES-256-CBC, again and again",
-        package: "openssl",
+        package: Some("openssl"),
+        row: Some(row("AES", 4.8, [99.5, 98.9])),
         harts: 1,
         processes: Processes::EachHart,
         command: &["run-openssl", "-evp", "aes-256-cbc"],
     },
     Program {
+        name: "arcs",
+        about: "a stand-in: pricing of a network's arcs, from one to the next",
+        package: None,
+        row: Some(row("mcf", 345.0, [93.4, 95.5])),
+        harts: 1,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "arcs"],
+    },
+    Program {
+        name: "astar",
+        about: "a stand-in: A* searches on a grid",
+        package: None,
+        row: Some(row("astar", 2.7, [96.2, 98.7])),
+        harts: 1,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "astar"],
+    },
+    Program {
         name: "bzip2",
         about: "bzip2 compresses 2 MiB of text, again and again",
-        package: "bzip2",
+        package: Some("bzip2"),
+        row: Some(row("bzip2", 2.6, [94.6, 54.4])),
         harts: 1,
         processes: Processes::EachHart,
         command: &["run-bzip2"],
     },
     Program {
+        name: "cc1",
+        about: "gcc's compiler proper compiles a C file of 40 functions, again and again",
+        package: Some("cpp-14-riscv64-linux-gnu"),
+        row: Some(row("gcc", 4.4, [99.0, 98.4])),
+        harts: 1,
+        processes: Processes::EachHart,
+        command: &["run-cc1"],
+    },
+    Program {
+        name: "cg",
+        about: "a stand-in: conjugate gradients with a sparse matrix",
+        package: None,
+        row: Some(row("miniFE", 11.0, [93.3, 99.4])),
+        harts: 8,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "cg"],
+    },
+    Program {
+        name: "columns",
+        about: "a stand-in: a weather model's winds and columns",
+        package: None,
+        row: Some(row("wrf", 4.3, [96.2, 94.2])),
+        harts: 1,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "columns"],
+    },
+    Program {
+        name: "elements",
+        about: "a stand-in: assembly of finite elements",
+        package: None,
+        row: Some(row("dealII", 13.0, [75.8, 97.5])),
+        harts: 1,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "elements"],
+    },
+    Program {
+        name: "leapfrog",
+        about: "a stand-in: six coupled wave equations on a grid",
+        package: None,
+        row: Some(row("cactusADM", 12.0, [96.1, 94.1])),
+        harts: 1,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "leapfrog"],
+    },
+    Program {
+        name: "memcached",
+        about: "memcached answers four readers and a writer of 20,000 keys",
+        package: Some("memcached"),
+        row: Some(row("Memcached", 6.2, [95.3, 98.5])),
+        harts: 8,
+        processes: Processes::One,
+        command: &["run-memcached"],
+    },
+    Program {
+        name: "multigrid",
+        about: "a stand-in: multigrid cycles on five grids",
+        package: None,
+        row: Some(row("AMG", 11.0, [84.1, 89.8])),
+        harts: 8,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "multigrid"],
+    },
+    Program {
         name: "perl",
         about: "a Perl script parses, counts, replaces and sorts words of mails",
-        package: "perl-base",
+        package: Some("perl-base"),
+        row: Some(row("perlbench", 6.1, [80.2, 81.3])),
         harts: 1,
         processes: Processes::EachHart,
         command: &["run-perl"],
@@ -61,7 +162,8 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         name: "redis",
         about: "redis answers four readers and a writer of 20,000 keys",
-        package: "redis-server",
+        package: Some("redis-server"),
+        row: Some(row("Redis", 6.2, [97.9, 99.1])),
         harts: 8,
         processes: Processes::One,
         command: &["run-redis", "redis"],
@@ -69,7 +171,8 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         name: "sha512",
         about: "OpenSSL hashes 16 KiB by SHA-512, again and again",
-        package: "openssl",
+        package: Some("openssl"),
+        row: Some(row("SHA512", 14.0, [99.9, 99.9])),
         harts: 1,
         processes: Processes::EachHart,
         command: &["run-openssl", "sha512"],
@@ -77,15 +180,62 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         name: "sqlite3",
         about: "SQLite reads and changes random rows of a table of 50,000",
-        package: "sqlite3",
+        package: Some("sqlite3"),
+        row: Some(row("SQLite", 13.0, [78.1, 98.4])),
         harts: 8,
         processes: Processes::EachHart,
         command: &["run-sqlite3"],
     },
     Program {
+        name: "streamadd",
+        about: "STREAM's add: c = a + b",
+        package: None,
+        row: None,
+        harts: 8,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "streamadd"],
+    },
+    Program {
+        name: "streamcopy",
+        about: "STREAM's copy: c = a",
+        package: None,
+        row: None,
+        harts: 8,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "streamcopy"],
+    },
+    Program {
+        name: "streamscale",
+        about: "STREAM's scale: b = s c",
+        package: None,
+        row: None,
+        harts: 8,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "streamscale"],
+    },
+    Program {
+        name: "streamtriad",
+        about: "STREAM's triad: a = b + s c",
+        package: None,
+        row: None,
+        harts: 8,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "streamtriad"],
+    },
+    Program {
+        name: "sweep",
+        about: "a stand-in: sweeps of discrete ordinates over cells",
+        package: None,
+        row: Some(row("SNAP", 2.7, [97.9, 99.0])),
+        harts: 8,
+        processes: Processes::EachHart,
+        command: &["run-stand-in", "sweep"],
+    },
+    Program {
         name: "valkey",
         about: "valkey answers as redis does; it stands for KeyDB",
-        package: "valkey-server",
+        package: Some("valkey-server"),
+        row: Some(row("KeyDB", 2.6, [97.7, 99.0])),
         harts: 8,
         processes: Processes::One,
         command: &["run-redis", "valkey"],
