@@ -156,6 +156,41 @@ fn a_flush_is_waited_for_at_the_fence() {
     assert_eq!((outcome.time, outcome.counts.flushes), (Time(1_000), 0));
 }
 
+/// Eight harts' requests to random lines: a write for each three reads.
+fn traffic() -> Lists {
+    let mut state = 7_u64;
+    let mut one = |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let drawn = state >> 33;
+        let kind = match drawn & 3 {
+            0 => Kind::WriteBack,
+            _ => Kind::Load,
+        };
+        request(kind, (drawn >> 6) as u32, drawn >> 2 & 63)
+    };
+    Lists::new((0..8).map(|_| (0..2000).map(&mut one).collect()).collect())
+}
+
+/// Each part of the controller has its effect: without it time or wear is another.
+#[test]
+fn each_part_of_the_controller_changes_its_figure() {
+    let of = |texts: &[&str]| run(&mut traffic(), Machine::LightPc, &set(texts));
+    let base = of(&[]);
+    let (rebuild, early) = (of(&["rebuild=off"]), of(&["early-return=off"]));
+    assert!(base.counts.rebuilt > 100 && rebuild.counts.rebuilt == 0);
+    assert!(rebuild.read_time() > base.read_time(), "{rebuild:?}");
+    assert!(early.time > base.time, "{early:?}");
+    let parity = of(&["parity=free"]);
+    assert!(parity.counts.programs < base.counts.programs, "{parity:?}");
+    assert!(parity.time < base.time, "{parity:?}");
+    let still = of(&["gap=0"]);
+    assert_eq!(base.counts.moves, base.counts.writes / 100);
+    assert_eq!(still.counts.moves, 0);
+    assert!(still.counts.programs < base.counts.programs, "{still:?}");
+}
+
 fn requests() -> impl Strategy<Value = Vec<Vec<Request>>> {
     let kind = prop_oneof![
         4 => Just(Kind::Load),
