@@ -2,7 +2,7 @@
 
 use core::hint::spin_loop;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words of a line.
 const LINE: usize = 8;
@@ -51,16 +51,18 @@ impl<'m> Team<'m> {
 
     /// Waits until all processes have called this.
     pub fn wait(&self) {
-        let meeting = self.meetings.load(Ordering::Acquire);
+        let meeting = self.meetings.load(Ordering::Relaxed);
         let others = self.arrived.fetch_add(1, Ordering::AcqRel) + 1;
         if others == self.processes as u64 {
             self.arrived.store(0, Ordering::Relaxed);
             self.meetings.store(meeting + 1, Ordering::Release);
             return;
         }
-        while self.meetings.load(Ordering::Acquire) == meeting {
+        // One fence for all turns: each would be a record of the trace.
+        while self.meetings.load(Ordering::Relaxed) == meeting {
             spin_loop();
         }
+        fence(Ordering::Acquire);
     }
 
     /// This process's part of `count` items.
