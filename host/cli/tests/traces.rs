@@ -221,6 +221,73 @@ fn all_machines_run_all_traces_in_one_plot() {
 }
 
 #[test]
+fn a_sweep_writes_its_runs_and_the_papers_figures() {
+    let world = world("11");
+    let folder = world.path("swept");
+    let to = folder.to_str().unwrap();
+    let sweep = |more: &[&str]| world.run(&[&["memory", "--sweep", to][..], more].concat());
+    sweep(&[]).refuses(1, &["there is no trace", "poorwill trace record all"]);
+    for name in ["sha512", "streamadd"] {
+        assert_eq!(record(&world, name).code, Some(0));
+    }
+    sweep(&["md5"]).refuses(1, &["`md5` is neither a file nor a trace"]);
+    sweep(&["aes"]).refuses(1, &["no trace of aes", "poorwill trace record aes"]);
+    sweep(&["--set", "write=8.8"]).refuses(2, &["--set"]);
+    sweep(&["--requests", "0"]).refuses(2, &["--requests"]);
+    world
+        .run(&["memory", "sha512", "--requests", "9"])
+        .refuses(2, &["--sweep"]);
+    let outcome = sweep(&["--requests", "60"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert!(outcome.err.contains("left out: there is no trace of aes"));
+    let text = fs::read_to_string(folder.join("sweep.json")).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let runs = all["runs"].as_array().unwrap();
+    let of = |trace: &str, point: &str, machine: &str| {
+        let mut found = runs.iter().filter(|run| {
+            run["trace"] == trace && run["point"] == point && run["machine"] == machine
+        });
+        let run = found.next().unwrap_or_else(|| panic!("{trace} {point}"));
+        assert!(found.next().is_none() && run["requests"] == 60);
+        run["time_ns"].as_u64().unwrap()
+    };
+    let slow = of("sha512", "clock=0.4 write=8.8", "lightpc-b-queue");
+    assert!(slow > of("sha512", "clock=0.4", "lightpc-b-queue"));
+    assert!(of("streamadd", "clock=1.8", "dram") < of("streamadd", "clock=0.8", "dram"));
+    let rows = fs::read_to_string(folder.join("sweep.md")).unwrap();
+    assert!(rows.contains("| clock=1.6 window=128 misses=8 "), "{rows}");
+    assert!(outcome.out.contains(&rows), "the terminal shows them, too");
+    let figure = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    for number in ["15", "15-b", "16", "18"] {
+        let svg = figure(&format!("figure-{number}-1.6-GHz.svg"));
+        assert!(svg.contains("sha512") && !svg.contains("stream"), "{svg}");
+    }
+    let svg = figure("figure-17-0.4-GHz.svg");
+    assert!(
+        svg.contains("streamadd") && !svg.contains("sha512"),
+        "{svg}"
+    );
+    let damaged = world.path("cache/traces/sha512.trace");
+    let mut bytes = fs::read(&damaged).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    sweep(&[]).refuses(1, &["its block 1 is damaged", "record it again"]);
+}
+
+#[test]
+fn all_programs_are_recorded_but_those_without_a_package() {
+    let world = world("11");
+    make(&world, "sha512");
+    world.set_qemu(&format!("{ASKED}; cp \"$here/made\" \"$to\"; exit 76"));
+    // The trace is sha512's: the next one, under another name, is refused when it is counted.
+    let run = world.run(&["trace", "record", "all"]);
+    run.refuses(1, &["is of another command line"]);
+    set_guest(&world, "11", "zlib1g");
+    let run = world.run(&["trace", "record", "all"]);
+    run.refuses(1, &["left out: the guest lacks the program aes", "arcs"]);
+}
+
+#[test]
 fn another_guests_and_damaged_traces_are_refused_with_a_remedy() {
     let world = world("11");
     assert_eq!(record(&world, "sha512").code, Some(0));

@@ -14,6 +14,9 @@ pub struct Requests<R> {
     reader: Reader<R>,
     /// Requests that were read before their hart asked.
     waiting: Vec<VecDeque<Request>>,
+    /// Records that may still be read, and instructions that each hart executed in those that were;
+    /// `None`: all records.
+    part: Option<(u64, Vec<u64>)>,
     end: Option<Result<(), TraceError>>,
 }
 
@@ -25,8 +28,18 @@ impl<R: Read> Requests<R> {
         Requests {
             reader,
             waiting: vec![VecDeque::new(); harts],
+            part: None,
             end: None,
         }
+    }
+
+    /// The first records of this trace, at most `count`. A hart ends with its last one among them.
+    /// The later ones are not checked.
+    #[must_use]
+    pub fn first(reader: Reader<R>, count: u64) -> Self {
+        let mut requests = Self::new(reader);
+        requests.part = Some((count, vec![0; requests.waiting.len()]));
+        requests
     }
 
     /// Reads the rest.
@@ -43,8 +56,16 @@ impl<R: Read> Requests<R> {
 
     /// Reads a record, and keeps it for its hart.
     fn read(&mut self) -> Option<(usize, Request)> {
+        if self.part.as_ref().is_some_and(|(left, _)| *left == 0) {
+            self.end = Some(Ok(()));
+            return None;
+        }
         match self.reader.next_record() {
             Ok(Some(record)) => {
+                if let Some((left, executed)) = &mut self.part {
+                    *left -= 1;
+                    executed[usize::from(record.hart)] += record.instructions;
+                }
                 let request = Request {
                     kind: record.kind,
                     line: record.line,
@@ -64,7 +85,8 @@ impl<R: Read> Requests<R> {
     }
 }
 
-/// Runs a trace on a machine. This function is compiled here, with this crate's optimisation.
+/// Runs a trace, or its first `count` records, on a machine. This function is compiled here, with
+/// this crate's optimisation.
 ///
 /// # Errors
 ///
@@ -73,8 +95,12 @@ pub fn run(
     reader: Reader<Box<dyn Read + '_>>,
     machine: Machine,
     parameters: &Parameters,
+    count: Option<u64>,
 ) -> Result<Outcome, TraceError> {
-    let mut requests = Requests::new(reader);
+    let mut requests = match count {
+        Some(count) => Requests::first(reader, count),
+        None => Requests::new(reader),
+    };
     let outcome = poorwill_oc_pmem::run(&mut requests, machine, parameters);
     requests.finish().map(|()| outcome)
 }
@@ -99,6 +125,9 @@ impl<R: Read> Source for Requests<R> {
     }
 
     fn instructions(&self, hart: usize) -> u64 {
-        self.reader.header().harts[hart].instructions
+        match &self.part {
+            Some((_, executed)) => executed[hart],
+            None => self.reader.header().harts[hart].instructions,
+        }
     }
 }

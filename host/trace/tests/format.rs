@@ -115,6 +115,34 @@ proptest! {
     }
 }
 
+/// A part of a trace has the same requests as the trace of that part.
+#[test]
+fn the_first_records_are_a_trace() {
+    let records = long();
+    let bytes = written(3, &records);
+    let drained = |mut requests: Requests<&[u8]>| {
+        let mut all = Vec::new();
+        for hart in 0..3 {
+            while let Some(request) = requests.next(hart) {
+                all.push((hart, request));
+            }
+        }
+        let instructions = [0, 1, 2].map(|hart| requests.instructions(hart));
+        requests.finish().expect("whole");
+        (all, instructions)
+    };
+    for count in [0, 1, 17, 30_000, records.len()] {
+        let reader = Reader::new(&*bytes).expect("a trace");
+        let part = drained(Requests::first(reader, count as u64));
+        let short = written(3, &records[..count]);
+        let whole = drained(Requests::new(Reader::new(&*short).expect("a trace")));
+        assert!(part == whole && part.0.len() == count, "{count} records");
+    }
+    let reader = Reader::new(&*bytes).expect("a trace");
+    let all = drained(Requests::first(reader, u64::MAX));
+    assert_eq!(all.0.len(), records.len());
+}
+
 #[test]
 fn many_blocks_are_read_and_repeat() {
     let records = long();

@@ -54,14 +54,14 @@ pub(super) struct Series {
 }
 
 /// A computed line, without measured points.
-pub(super) struct Curve {
-    pub(super) name: String,
+pub(crate) struct Curve {
+    pub(crate) name: String,
     /// Index into [`COLOURS`].
-    pub(super) colour: usize,
+    pub(crate) colour: usize,
     /// Points of the line, in order.
-    pub(super) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
     /// Points that are marked by a ring.
-    pub(super) marks: Vec<(f64, f64)>,
+    pub(crate) marks: Vec<(f64, f64)>,
 }
 
 /// The axes of a plot with lines.
@@ -223,9 +223,19 @@ where
 }
 
 /// Computed curves that start at the origin, with their marks.
-pub(super) fn curves(curves: &[Curve], x: &str, y: &str) -> anyhow::Result<String> {
+pub(crate) fn curves(curves: &[Curve], x: &str, y: &str) -> anyhow::Result<String> {
+    drawn(curves, [x, y], false)
+}
+
+/// The same, with a legend in the plot, for a plot that no page explains.
+pub(crate) fn curves_with_legend(curves: &[Curve], x: &str, y: &str) -> anyhow::Result<String> {
+    drawn(curves, [x, y], true)
+}
+
+fn drawn(curves: &[Curve], axes: [&str; 2], has_legend: bool) -> anyhow::Result<String> {
     let mut svg = String::new();
-    draw_curves(&mut svg, curves, [x, y]).map_err(|error| anyhow!("drawing curves: {error}"))?;
+    draw_curves(&mut svg, curves, axes, has_legend)
+        .map_err(|error| anyhow!("drawing curves: {error}"))?;
     Ok(svg)
 }
 
@@ -251,10 +261,13 @@ impl Curve {
     }
 }
 
-fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2]) -> Drawn {
+fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2], has_legend: bool) -> Drawn {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let right = points().map(|point| point.0).fold(1e-3, f64::max);
-    let top = points().map(|point| point.1).fold(1e-3, f64::max) * 1.08;
+    let most = points().map(|point| point.1).fold(1e-3, f64::max);
+    // A legend is above the curves.
+    let lines = if has_legend { curves.len() } else { 0 };
+    let top = most * (1.08 + 0.1 * lines as f64);
     let area = SVGBackend::with_string(svg, (WIDTH, 400)).into_drawing_area();
     let mut chart = ChartBuilder::on(&area)
         .margin_top(12)
@@ -264,6 +277,12 @@ fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2]) -> Drawn {
         .y_label_area_size(92)
         .build_cartesian_2d(0.0..right, 0.0..top)?;
     draw_mesh(&mut chart, x, y)?;
+    for (line, curve) in curves.iter().enumerate().take(lines) {
+        let colour = COLOURS[curve.colour % COLOURS.len()];
+        let style = ("sans-serif", TYPE).into_font().color(&colour);
+        let at = (right * 0.03, top - most * (0.02 + 0.1 * line as f64));
+        chart.draw_series([Text::new(curve.name.clone(), at, style)])?;
+    }
     for curve in curves {
         let colour = COLOURS[curve.colour % COLOURS.len()];
         let line = PathElement::new(curve.points.clone(), colour.stroke_width(3));
@@ -362,6 +381,9 @@ mod tests {
         for colour in [css(0), css(2)].map(|colour| colour.to_uppercase()) {
             assert!(svg.contains(&format!("stroke=\"{colour}\"")), "{svg}");
         }
+        assert!(!svg.contains(">\na\n"), "{svg}");
+        let svg = curves_with_legend(&both, "seconds", "kJ").unwrap();
+        assert_eq!(svg.matches(">\na\n").count(), 2, "{svg}");
         assert!(curves(&[], "", "").unwrap().contains("</svg>"));
     }
 

@@ -6,6 +6,7 @@ mod library;
 mod model;
 mod programs;
 mod record;
+pub mod sweep;
 
 pub use error::TracesError;
 pub use library::{Found, Kept, Library};

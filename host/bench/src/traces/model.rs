@@ -32,7 +32,7 @@ pub fn run<'w, R: Read + 'w>(
     parameters: &Parameters,
     watch: impl FnOnce(File) -> R,
 ) -> Result<Run, TracesError> {
-    let outcome = poorwill_trace::run(found.open(watch)?, machine, parameters);
+    let outcome = poorwill_trace::run(found.open(watch)?, machine, parameters, None);
     let outcome = outcome.map_err(|reason| found.refused(reason))?;
     Ok(Run { machine, outcome })
 }

@@ -8,11 +8,13 @@ use anyhow::Context;
 use clap::Args;
 use poorwill_bench::report::plot::{self, Bar};
 use poorwill_bench::table::table;
+use poorwill_bench::traces::sweep::USUAL_REQUESTS;
 use poorwill_bench::traces::{Found, Library, Run, parameters_of, run};
 use poorwill_oc_pmem::{Machine, Parameters, TABLE};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use super::sweep;
 use crate::progress;
 
 /// Run traces on models of memory, and on DRAM.
@@ -26,6 +28,7 @@ Examples:
   poorwill memory sha512 --machine lightpc-b-dimm --set write=8.8 --set clock=1.6
   poorwill memory sha512 redis --machine all --plot machines.svg
   poorwill memory mine.trace --json
+  poorwill memory --sweep build/sweep
 
 Machines: {}, or all of them
 Parameters: {}
@@ -33,7 +36,7 @@ Parameters: {}
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.", Machine::names(), parameters()))]
 pub(crate) struct Memory {
     /// Names of traces, which are their programs', or files
-    #[arg(value_name = "TRACE", required = true)]
+    #[arg(value_name = "TRACE", required_unless_present = "sweep")]
     traces: Vec<String>,
     /// The machine beside DRAM, or `all`
     #[arg(long, value_name = "NAME", default_value = "lightpc")]
@@ -47,6 +50,13 @@ pub(crate) struct Memory {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Run the traces, or all recorded ones, over all swept parameters, and write results and plots
+    /// into this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["machine", "plot", "set", "json"])]
+    sweep: Option<PathBuf>,
+    /// Requests of each trace in a sweep
+    #[arg(long, value_name = "N", requires = "sweep", default_value_t = USUAL_REQUESTS, value_parser = clap::value_parser!(u64).range(1..))]
+    requests: u64,
 }
 
 /// There is no such machine.
@@ -74,6 +84,10 @@ const ALL: &str = "all";
 
 impl Memory {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        if let Some(folder) = &self.sweep {
+            sweep::execute(folder, &self.traces, self.requests)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let machines = self.machines()?;
         // A wrong parameter is named even if a trace is wrong, too.
         let mut checked = Parameters::default();

@@ -14,6 +14,7 @@ pub(crate) mod memory;
 pub(crate) mod psu;
 pub(crate) mod report;
 pub(crate) mod run;
+mod sweep;
 pub(crate) mod trace;
 
 /// The help of `--firmware`.

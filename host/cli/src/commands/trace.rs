@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use poorwill_bench::table::table;
 use poorwill_bench::traces::{
-    self, Kept, Library, PROGRAMS, Program, Recording, USUAL_SKIP, USUAL_WINDOW, names,
+    self, Kept, Library, PROGRAMS, Program, Recording, TracesError, USUAL_SKIP, USUAL_WINDOW, names,
 };
 use poorwill_machine::{Board, Qemu};
 use poorwill_trace::Header;
@@ -23,6 +23,7 @@ use crate::work_folder::work_folder;
 #[command(after_help = "\
 Examples:
   poorwill trace record sha512 aes
+  poorwill trace record all
   poorwill trace record sha512 --harts 8 --instructions 20000000
   poorwill trace list
   poorwill trace show sha512-8
@@ -56,7 +57,7 @@ enum Command {
 
 #[derive(Args, Clone, Debug)]
 struct Record {
-    #[arg(value_name = "PROGRAM", required = true, help = format!("Programs: {}", names()))]
+    #[arg(value_name = "PROGRAM", required = true, help = format!("Programs: {}, or all of them", names()))]
     programs: Vec<String>,
     /// Harts of the machine [default: the program's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(Board::Virt.most_harts())))]
@@ -80,10 +81,19 @@ impl Trace {
     }
 }
 
+/// The name of all programs.
+const ALL: &str = "all";
+
 impl Record {
     fn execute(&self) -> anyhow::Result<()> {
-        let programs = self.programs.iter().map(|name| Program::named(name));
-        let programs = programs.collect::<Result<Vec<_>, _>>()?;
+        let is_all = self.programs.iter().any(|name| name == ALL);
+        let programs = match is_all {
+            true => PROGRAMS.iter().collect(),
+            false => {
+                let programs = self.programs.iter().map(|name| Program::named(name));
+                programs.collect::<Result<Vec<_>, _>>()?
+            }
+        };
         let (firmware, plugin) = traces::built()?;
         let qemu = Qemu::find()?;
         let library = Library::find()?;
@@ -100,7 +110,17 @@ impl Record {
             bar.set_message(format!("recording {}", program.name));
             let file = library.file(program, recording.harts);
             let folder = work_folder("trace")?;
-            recording.run(&qemu, folder.path(), &file)?;
+            if let Err(error) = recording.run(&qemu, folder.path(), &file) {
+                match error.downcast_ref() {
+                    // Of all programs, those without a package are left out by name.
+                    Some(TracesError::NoPackage { .. }) if is_all => {
+                        bar.suspend(|| eprintln!("poorwill: left out: {error}"));
+                        bar.inc(1);
+                        continue;
+                    }
+                    _ => return Err(error),
+                }
+            }
             let name = program.trace_name(recording.harts);
             let (header, _) = traces::account(&library.named(&name)?)?;
             bar.suspend(|| println!("{name}: {}", summary(&header)));

@@ -1,0 +1,125 @@
+//! `poorwill memory --sweep`: runs all recorded traces over all swept parameters.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use poorwill_bench::table::table;
+use poorwill_bench::traces::sweep::{
+    Figures, Means, Plot, Sweep, Swept, plots, runs, summary, sweep,
+};
+use poorwill_bench::traces::{Library, PROGRAMS, TracesError};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::progress;
+
+/// No trace of the guest's programs is there.
+#[derive(Debug, Error)]
+#[error("there is no trace: record all programs with `poorwill trace record all`")]
+struct NoTrace;
+
+/// Sweeps the named traces, or all recorded ones, and writes results and plots into the folder.
+pub(super) fn execute(folder: &Path, names: &[String], requests: u64) -> anyhow::Result<()> {
+    let traces = traces(names)?;
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let bar = progress::steps(runs(traces.len()) as u64);
+    bar.set_message("running traces over all parameters");
+    let sweep = sweep(&traces, requests, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    let figures = summary(&sweep);
+    write(folder, "sweep.json", &json(&sweep, requests)?)?;
+    for Plot { file, svg } in plots(&sweep)? {
+        write(folder, &file, &svg)?;
+    }
+    let text = rows(&figures);
+    write(folder, "sweep.md", &text)?;
+    println!("{text}\nResults and plots: {}", folder.display());
+    Ok(())
+}
+
+/// The traces to sweep. Without names, a program that was not recorded is left out by name.
+fn traces(names: &[String]) -> anyhow::Result<Vec<Swept>> {
+    let library = Library::find()?;
+    let wanted: Vec<String> = match names {
+        [] => PROGRAMS.iter().map(|one| one.name.to_owned()).collect(),
+        some => some.to_vec(),
+    };
+    let mut traces = Vec::new();
+    for name in wanted {
+        let found = match library.named(&name) {
+            Err(error @ TracesError::NotRecorded { .. }) if names.is_empty() => {
+                eprintln!("poorwill: left out: {error}");
+                continue;
+            }
+            found => found?,
+        };
+        traces.push(Swept {
+            header: found.open(|file| file)?.header().clone(),
+            name,
+            found,
+        });
+    }
+    if traces.is_empty() {
+        return Err(NoTrace.into());
+    }
+    Ok(traces)
+}
+
+fn write(folder: &Path, file: &str, text: &str) -> anyhow::Result<()> {
+    let path = folder.join(file);
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A row for each point.
+fn rows(figures: &[Figures]) -> String {
+    let heads = [
+        "point",
+        "LightPC / DRAM",
+        "least",
+        "most",
+        "B-group / LightPC",
+        "B-dimm",
+        "B-queue",
+        "its reads: group",
+        "dimm",
+        "queue",
+        "STREAM",
+        "energy",
+    ];
+    let mut rows = table(heads, 1);
+    let text = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
+    let mean = |means: Option<Means>| text(means.map(|means| means.mean));
+    for one in figures {
+        let mut cells = vec![
+            one.point.name(),
+            mean(one.light),
+            text(one.light.map(|means| means.least)),
+            text(one.light.map(|means| means.most)),
+        ];
+        cells.extend(one.readings.map(mean));
+        cells.extend(one.latencies.map(mean));
+        cells.extend([one.stream, one.energy].map(mean));
+        rows.add_row(cells);
+    }
+    rows.to_string()
+}
+
+fn json(sweep: &Sweep, requests: u64) -> anyhow::Result<String> {
+    let runs = sweep.all().map(|(trace, point, machine, outcome)| {
+        json!({
+            "trace": trace,
+            "point": point.name(),
+            "machine": machine.name(),
+            "cycles": outcome.cycles,
+            "time_ns": outcome.time.0 / 1000,
+            "requests": outcome.requests,
+            "reads": outcome.counts.reads,
+            "writes": outcome.counts.writes,
+            "mean_read_ps": outcome.read_time().0,
+        })
+    });
+    let runs: Vec<Value> = runs.collect();
+    let all = json!({ "requests_of_each_trace": requests, "runs": runs });
+    Ok(serde_json::to_string_pretty(&all)?)
+}
