@@ -22,7 +22,7 @@ const KEYS: u64 = 20_000;
 const VALUE: usize = 128;
 /// Requests that are sent before their answers are read.
 const DEPTH: usize = 4;
-/// Room for so many requests, or for so many answers: a line, a value and its end.
+/// Room for these requests, or for their answers: a line, a value and its end.
 const ROOM: usize = DEPTH * (VALUE + 64);
 
 /// The ends of memcached's answers.

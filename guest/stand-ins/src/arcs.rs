@@ -85,8 +85,8 @@ impl<'m> Network<'m> {
     }
 }
 
-/// Whether no arc of a prepared network of this program lowers a potential, after as many passes as
-/// it takes.
+/// Whether no arc of a prepared network of this program lowers a potential, once a pass has lowered
+/// none.
 #[must_use]
 pub fn is_settled(mut arena: Arena<'_>) -> bool {
     let network = Network::take(&mut arena);

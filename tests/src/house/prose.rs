@@ -25,12 +25,14 @@ const BANNED: [(&str, &str); 5] = [
 const MOST_WORDS: usize = 25;
 
 /// The most words of each page, as counted by `wc -w`.
-const MOST_OF_PAGE: [(&str, usize); 4] = [
+const MOST_OF_PAGE: [(&str, usize); 3] = [
     ("docs/architecture.md", 2540),
     ("docs/cut.md", 2500),
-    ("docs/memory.md", 1500),
     ("docs/testing.md", 1500),
 ];
+
+/// The most words outside of tables of the page whose tables are results.
+const MOST_OF_RESULTS: (&str, usize) = ("docs/memory.md", 1500);
 
 /// The most words of all pages together, without tables and code.
 const MOST_OF_ALL: usize = 21_000;
@@ -125,6 +127,13 @@ fn pages_stay_short() {
             "{name}: {words:?} of {most} words"
         );
     }
+    let (name, most) = MOST_OF_RESULTS;
+    let page = pages.iter().find(|(file, _)| file == name);
+    let words = page.map(|(_, text)| words_outside_tables(text));
+    assert!(
+        words.is_some_and(|words| words <= most),
+        "{name}: {words:?} of {most} words"
+    );
     let all: usize = (pages.iter().filter(|(file, _)| file != "CHANGELOG.md"))
         .map(|(_, text)| words_outside_tables(text))
         .sum();

@@ -20,7 +20,7 @@ use super::library::Found;
 use super::model::parameters_of;
 
 /// Requests of each trace that a sweep executes by default, from the window's start.
-pub const USUAL_REQUESTS: u64 = 5_000_000;
+pub const USUAL_REQUESTS: u64 = 2_000_000;
 
 /// A trace of the sweep.
 #[derive(Clone, Debug)]
