@@ -307,6 +307,9 @@ pub fn names() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -319,6 +322,26 @@ mod tests {
             let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
             assert!(one.name.chars().all(letters), "{}: no hyphen", one.name);
         }
+    }
+
+    /// The guest has each program's script, and each program without a package.
+    #[test]
+    fn the_guest_has_each_program() {
+        let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest");
+        let programs = fs::read_to_string(guest.join("stand-ins/src/lib.rs")).unwrap();
+        let lines = programs.lines().filter(|line| line.starts_with("    (\""));
+        let stand_ins: Vec<_> = lines.filter_map(|line| line.split('"').nth(1)).collect();
+        for program in PROGRAMS {
+            let script = guest.join("workloads/bin").join(program.command[0]);
+            assert!(script.is_file(), "{}", script.display());
+            let is_ours = stand_ins.contains(&program.name);
+            assert_eq!(is_ours, program.package.is_none(), "{}", program.name);
+            assert!(!is_ours || program.command[1] == program.name);
+        }
+        let ours = PROGRAMS.iter().filter(|one| one.package.is_none());
+        assert_eq!(ours.count(), stand_ins.len());
+        let rows = PROGRAMS.iter().filter(|one| one.row.is_some());
+        assert_eq!(rows.count(), 17, "table II's workloads");
     }
 
     #[test]
