@@ -11,7 +11,7 @@ use poorwill_arch::{csr, wait_for_interrupt};
 use poorwill_hart::interrupt;
 use stack::{STACK_BYTES, STACK_HEAD};
 
-pub(crate) use supervisor::{enter, frame_at, return_to};
+pub(crate) use supervisor::{call_from, enter, frame_at, return_to};
 
 global_asm!(
     include_str!("entry.S"),

@@ -25,8 +25,9 @@ pub(super) struct Executor {
     pub(super) ask: AskCell,
     /// It waits for jobs.
     pub(super) has_arrived: AtomicBool,
-    /// The OS's harts are lent. They take no start.
-    pub(super) is_lent: AtomicBool,
+    /// Harts, by their places, that have lent their state and wait for its end. While there is one,
+    /// the OS's stopped harts take no start.
+    pub(super) lent: AtomicU32,
     /// Harts, by their places, that were given back and have not taken their state yet.
     pub(super) given: AtomicU32,
 }
@@ -34,6 +35,23 @@ pub(super) struct Executor {
 impl Executor {
     pub(super) fn has_arrived(&self) -> bool {
         self.has_arrived.load(Ordering::Acquire)
+    }
+
+    /// Notes that the hart at a place has lent its state.
+    pub(super) fn lend(&self, place: usize) {
+        self.lent.fetch_or(1 << place, Ordering::AcqRel);
+    }
+
+    /// Returns whether the hart at a place waits for its state.
+    pub(super) fn has_lent(&self, place: usize) -> bool {
+        self.lent.load(Ordering::Acquire) >> place & 1 != 0
+    }
+
+    /// Ends the lending: the harts of `given` have an OS, and may take their state. The other lent
+    /// harts were stopped. Returns the places of all that wait.
+    pub(super) fn give_back(&self, given: u32) -> u32 {
+        self.given.fetch_or(given, Ordering::Release);
+        self.lent.swap(0, Ordering::AcqRel) | given
     }
 
     /// Takes the calling hart's state back, once. Returns whether it was given.
@@ -62,12 +80,16 @@ pub(crate) fn release() {
 pub(super) enum End {
     /// A program is next.
     User,
-    /// An SBI call that the lent hart makes itself.
+    /// The OS sleeps: the lent hart serves its call in machine mode.
+    Sleep,
+    /// Another SBI call that the lent hart serves in machine mode.
     Call,
     /// An instruction that the lent hart executes itself.
     Unknown,
     /// The time for the work is over.
     Late,
+    /// The weak hart has not begun.
+    Absent,
     /// A build for tests gives the hart back between any two instructions.
     Turn,
 }
@@ -108,8 +130,8 @@ impl Half {
 pub(super) struct Lent {
     /// All harts of the OS, by their places in the list of harts.
     pub(super) harts: ArrayVec<VirtualHart, MAX_LENT>,
-    /// Place of the hart that lends.
-    pub(super) lender: usize,
+    /// Place of the hart that lends; afterwards, of the hart at which the work has ended.
+    pub(super) place: usize,
     pub(super) end: End,
     pub(super) half: Half,
 }
@@ -132,7 +154,7 @@ impl Lent {
 /// the weak hart.
 pub(super) static LENT: Mutex<Lent> = Mutex::new(Lent {
     harts: ArrayVec::new_const(),
-    lender: 0,
+    place: 0,
     end: End::Unknown,
     half: Half::NONE,
 });
@@ -171,7 +193,7 @@ pub(crate) unsafe fn start(machine: &Machine) {
             plic: plic.base,
             ask: AskCell::new(),
             has_arrived: AtomicBool::new(false),
-            is_lent: AtomicBool::new(false),
+            lent: AtomicU32::new(0),
             given: AtomicU32::new(0),
         }
     });

@@ -14,6 +14,7 @@ mod hand_back;
 mod host;
 mod lend;
 mod lent;
+mod report;
 mod weak;
 
 #[cfg(feature = "hand-back")]

@@ -15,8 +15,11 @@ use crate::{
     },
     check, irqchip,
     machine::Machine,
-    say, write_csr,
+    say,
+    verdict::check_error,
+    write_csr,
 };
+use sbi_spec::{binary::Error::InvalidParam, srst};
 
 /// A timer ends each sleep after this part of a second.
 const PARTS: u64 = 5;
@@ -81,4 +84,20 @@ pub(super) fn run(machine: &Machine, hart: usize) {
         );
         say!("cycle {cycle}: lent and given back");
     }
+}
+
+/// Calls that the weak hart does not serve: the lent hart serves them without the OS in between. The
+/// OS sleeps twice, the second time while it is lent.
+pub(super) fn calls(machine: &Machine) {
+    sleep_once(machine, 1);
+    let answer = sleep::suspend_invalid(1, sleep::wake_vector());
+    check_error("an unknown type, by a lent hart", answer, &[InvalidParam]);
+    sleep_once(machine, 2);
+    sleep_once(machine, 3);
+    const BAD: u32 = 0x7fff_ffff;
+    // SAFETY: the firmware refuses the type.
+    let answer =
+        unsafe { sbi_rt::raw::sbi_call_2(srst::EID_SRST, srst::SYSTEM_RESET, BAD as usize, 0) };
+    check_error("an unknown reset, by a lent hart", answer, &[InvalidParam]);
+    say!("a lent hart's calls were served");
 }

@@ -43,6 +43,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "handover" => handover::run(machine),
         "legacy" => legacy::run(machine, hart),
         "lent" => lent::run(machine, hart),
+        "lent-calls" => lent::calls(machine),
         "lent-remapped" => lent::remapped(machine),
         "mediated" => mediated::run(machine, hart),
         "panic" => panic::run(machine, hart),
@@ -63,7 +64,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "bus" => bus::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-remapped, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, dbcn, bus"
+                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-calls, lent-remapped, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, dbcn, bus"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
