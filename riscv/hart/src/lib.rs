@@ -8,6 +8,8 @@
 //!   stack;
 //! - [`HartTimer`]: its timers;
 //! - [`Environment`]: its CSRs when an OS starts;
+//! - [`trigger`]: a stop of the OS before one instruction;
+//! - [`Gathering`]: harts of an OS that leave it at once;
 //! - [`PageTables`]: its kernel's page tables;
 //! - [`emulation`]: accesses that machine mode makes for it.
 //!
@@ -23,6 +25,7 @@ pub mod emulation;
 mod environment;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod gathering;
 mod hsm;
 pub mod interrupt;
 mod job_gate;
@@ -32,6 +35,7 @@ mod page_tables;
 mod stack_lock;
 mod sync;
 mod timer;
+pub mod trigger;
 
 pub use ask::AskCell;
 pub use context::{Bank, BankAccess, BankMisfit, MAX_RECORDS, PRIORITY_WORDS, RECORD_WORDS};
@@ -41,6 +45,7 @@ pub use context::{
     VectorRegisters, section,
 };
 pub use environment::{Environment, Kept};
+pub use gathering::{Arrived, Gathering};
 pub use hsm::{HsmCell, HsmState, LocalHsm, NotStarted, RemoteHsm, Starting, Task, WrongState};
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};
 pub use mailbox::{IpiDevice, Mailbox, Request, Requests};

@@ -10,8 +10,11 @@ use poorwill_memory::EntryPoint;
 
 use super::context::{self, hand_over, take_back};
 use super::hand_back;
-use super::lent::{End, Executor, Half, LENT, executor};
+use super::lent::{End, Executor, Half, Kind, LENT, executor};
 use super::report::report;
+#[cfg(feature = "hand-back")]
+use super::suspend::is_supervisor;
+use super::trigger::{arm, learn};
 use crate::entry::{self, TrapFrame};
 use crate::hart::{self, Hart, ThisHart, place_of};
 use crate::platform::platform;
@@ -19,35 +22,46 @@ use crate::platform::platform;
 /// Maximum wait for the weak hart to begin.
 const PATIENCE_MS: u64 = 1000;
 
-/// Lets the weak hart run the OS from `vector` on. Continues the OS where that ends; returns if
-/// there is no weak hart, or it does not answer.
-pub(crate) fn resume(hart: ThisHart, vector: EntryPoint) {
+/// The weak hart, if it can run the OS of the calling hart.
+pub(super) fn ready(hart: ThisHart) -> Option<&'static Executor> {
     let is_protected = hart.domain().plan.is_completed();
-    let Some(executor) = executor().filter(|it| is_protected && it.has_arrived()) else {
+    executor().filter(|executor| is_protected && executor.has_arrived())
+}
+
+/// Lets the weak hart run the OS from `vector` on, and continues the OS where that ends. Returns if
+/// there is no weak hart.
+pub(crate) fn resume(hart: ThisHart, vector: EntryPoint) {
+    let Some(executor) = ready(hart) else {
         return;
     };
+    learn(executor, hart);
     {
         let mut lent = LENT.lock();
         if lent.half.is_open() {
             report(hart, &mut lent);
         }
-        lent.half = Half::begin(platform().time.ticks());
+        lent.half = Half::begin(Kind::Resume, platform().time.ticks());
     }
     let frame = entry::frame_at(vector);
     lend(executor, hart, &frame)
 }
 
-/// Lets the weak hart run the OS from the frame on, and continues the OS where that ends.
-fn lend(executor: &Executor, hart: ThisHart, frame: &TrapFrame) -> ! {
+/// Lets the weak hart run the OS from the frame on, and continues the OS where that ends. The other
+/// harts of the OS are stopped, or have given their states.
+pub(super) fn lend(executor: &Executor, hart: ThisHart, frame: &TrapFrame) -> ! {
     let place = place_of(&hart);
-    {
-        let mut lent = LENT.lock();
-        lent.place = place;
-        hand_over(hart, frame, &mut lent.harts[place]);
-    }
-    executor.lend(place);
+    LENT.lock().place = place;
+    give(executor, hart, frame);
     ask(executor, hart, place);
     wait(executor, hart, place)
+}
+
+/// Gives the calling hart's state away. No other hart can interrupt the OS on it afterwards.
+pub(super) fn give(executor: &Executor, hart: ThisHart, frame: &TrapFrame) {
+    let place = place_of(&hart);
+    hart.take_requests();
+    hand_over(hart, frame, &mut LENT.lock().harts[place]);
+    executor.lend(place);
 }
 
 /// Asks the weak hart, and rests until it begins. All lent harts are given back if it does not.
@@ -69,7 +83,7 @@ fn ask(executor: &Executor, hart: ThisHart, place: usize) {
 }
 
 /// Rests until the calling hart, which has lent its state, is given back. Continues the OS.
-fn wait(executor: &Executor, hart: ThisHart, place: usize) -> ! {
+pub(super) fn wait(executor: &Executor, hart: ThisHart, place: usize) -> ! {
     while executor.has_lent(place) {
         hart.timer().rest_until(NEVER);
         hart.handle_ipi();
@@ -93,6 +107,7 @@ fn go_on(own: ThisHart, place: usize) -> ! {
             report(own, &mut lent);
         }
         take_back(own, &mut frame, &mut lent.harts[place]);
+        arm(own);
         is_end && matches!(lent.end, End::Sleep | End::Call)
     };
     irqs_off::end();
@@ -148,12 +163,4 @@ pub(crate) fn lend_again(hart: ThisHart, frame: &TrapFrame) {
     }
     hart.timer().set_machine_timer(NEVER);
     lend(executor, hart, frame)
-}
-
-/// Returns whether the frame's trap came from the OS itself: not from a program or a guest.
-#[cfg(feature = "hand-back")]
-fn is_supervisor(frame: &TrapFrame) -> bool {
-    use poorwill_arch::csr::status;
-    let mode = frame.mstatus as u64 & (status::MPP | status::MPV);
-    mode == status::MPP_SUPERVISOR
 }

@@ -7,10 +7,11 @@ use poorwill_arch::Mmio;
 use poorwill_arch::ipi::Ipi;
 use poorwill_devicetree::{MAX_LENT, Machine, Plic, WeakHart};
 use poorwill_drivers::{HartDeadline, SharedContext};
-use poorwill_hart::{AskCell, IpiDevice};
+use poorwill_hart::{AskCell, Gathering, IpiDevice};
 use poorwill_translate::{Activity, VirtualHart};
 use spin::{Mutex, Once};
 
+use super::trigger::SuspendStart;
 use crate::platform::console::say;
 
 /// The weak hart.
@@ -28,6 +29,10 @@ pub(super) struct Executor {
     /// Harts, by their places, that have lent their state and wait for its end. While there is one,
     /// the OS's stopped harts take no start.
     pub(super) lent: AtomicU32,
+    /// Harts of the OS that leave it for the suspend half.
+    pub(super) gathering: Gathering,
+    /// The start of the OS's suspend half, and the triggers there.
+    pub(super) suspend: SuspendStart,
     /// Harts, by their places, that were given back and have not taken their state yet.
     pub(super) given: AtomicU32,
 }
@@ -94,9 +99,19 @@ pub(super) enum End {
     Turn,
 }
 
-/// The work from a wake to the OS's first program.
+/// A half of a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// From the suspend of devices to the call for the sleep.
+    Suspend,
+    /// From a wake to the OS's first program.
+    Resume,
+}
+
+/// The work of a half.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Half {
+    pub(super) kind: Kind,
     /// `time` at its start; zero before it and after it.
     pub(super) began: u64,
     /// Times when the hart was given back and then lent again.
@@ -105,12 +120,14 @@ pub(super) struct Half {
 
 impl Half {
     const NONE: Half = Half {
+        kind: Kind::Resume,
         began: 0,
         hand_backs: 0,
     };
 
-    pub(super) fn begin(now: u64) -> Self {
+    pub(super) fn begin(kind: Kind, now: u64) -> Self {
         Half {
+            kind,
             began: now.max(1),
             ..Half::NONE
         }
@@ -194,6 +211,8 @@ pub(crate) unsafe fn start(machine: &Machine) {
             ask: AskCell::new(),
             has_arrived: AtomicBool::new(false),
             lent: AtomicU32::new(0),
+            gathering: Gathering::new(),
+            suspend: SuspendStart::new(),
             given: AtomicU32::new(0),
         }
     });

@@ -2,7 +2,7 @@
 
 use poorwill_translate::Counts;
 
-use super::lent::{End, Half, Lent};
+use super::lent::{End, Half, Kind, Lent};
 use crate::hart::ThisHart;
 use crate::platform::platform;
 
@@ -30,7 +30,15 @@ pub(super) fn report(hart: ThisHart, lent: &mut Lent) {
         End::Turn => "turn",
         End::Absent => "absent",
     };
-    let Half { began, hand_backs } = lent.half.end();
+    let Half {
+        kind,
+        began,
+        hand_backs,
+    } = lent.half.end();
+    let half = match kind {
+        Kind::Suspend => "suspend",
+        Kind::Resume => "resume",
+    };
     let domain = hart.domain();
     if lent.end == End::Absent {
         domain.say(format_args!("executor: the weak hart does not answer"));
@@ -39,7 +47,7 @@ pub(super) fn report(hart: ThisHart, lent: &mut Lent) {
         domain.say(format_args!("executor hand_backs={hand_backs}"));
     }
     domain.say(format_args!(
-        "executor harts={harts} instructions={} mmio={} interrupts={} exceptions={} ms={} end={end}",
+        "executor half={half} harts={harts} instructions={} mmio={} interrupts={} exceptions={} ms={} end={end}",
         counts.instructions,
         counts.device_accesses,
         counts.interrupts,

@@ -25,7 +25,7 @@ use sbi_spec::{binary::Error::InvalidParam, srst};
 const PARTS: u64 = 5;
 
 /// Sleeps until a timer ends that.
-fn sleep_once(machine: &Machine, cycle: usize) {
+pub(super) fn sleep_once(machine: &Machine, cycle: usize) {
     let _ = sbi_rt::set_timer(arch::time() + machine.timebase / PARTS);
     write_csr!("sie", arch::TIMER);
     let mut context = Context::default();
@@ -77,13 +77,18 @@ pub(super) fn run(machine: &Machine, hart: usize) {
         wild::closed_data(machine);
         wild::machine_contexts(machine);
         irqchip::take_console_interrupt(machine, hart);
-        let csr = guard::read_machine_csr();
-        check!(
-            csr == Some(guard::ILLEGAL_INSTRUCTION),
-            "read mstatus: {csr:?}"
-        );
+        give_back();
         say!("cycle {cycle}: lent and given back");
     }
+}
+
+/// Executes an instruction that the weak hart does not know.
+pub(super) fn give_back() {
+    let csr = guard::read_machine_csr();
+    check!(
+        csr == Some(guard::ILLEGAL_INSTRUCTION),
+        "read mstatus: {csr:?}"
+    );
 }
 
 /// Calls that the weak hart does not serve: the lent hart serves them without the OS in between. The
