@@ -14,6 +14,44 @@
 
 use super::sync::{AtomicU8, AtomicU32, Ordering};
 
+use thiserror::Error;
+
+/// Maximum wait for the other harts to leave the OS. A virtual machine's hart may pause meanwhile.
+const ARRIVE_MS: u64 = 1000;
+
+/// Time between two interrupts of a hart: one that starts may have cleared the first.
+const AGAIN_MS: u64 = 1;
+
+/// Maximum wait for the states of harts that have arrived. They take microseconds.
+const GIVE_MS: u64 = 60_000;
+
+/// The other harts of the OS, for the one that calls them.
+pub trait Others {
+    /// Those that run the OS, or will.
+    fn running(&self) -> u32;
+
+    /// Interrupts these harts in machine mode.
+    fn ring(&self, harts: u32);
+
+    /// Serves a request of another hart, if there is one. Returns the time since the call in
+    /// milliseconds.
+    fn serve(&self) -> u64;
+}
+
+/// Why the harts of an OS are not gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotGathered {
+    /// Another hart calls.
+    #[error("another hart begins one")]
+    Called,
+    /// A hart runs a program or a guest.
+    #[error("another hart is not in the OS")]
+    Outside,
+    /// A hart does not leave the OS.
+    #[error("the hart at place {0} does not answer")]
+    Late(u32),
+}
+
 const IDLE: u8 = 0;
 const ARRIVING: u8 = 1;
 const GIVING: u8 = 2;
@@ -50,6 +88,51 @@ impl Gathering {
             step: AtomicU8::new(IDLE),
             arrived: AtomicU32::new(0),
         }
+    }
+
+    /// Calls the other harts, and waits until all have given their states.
+    ///
+    /// # Errors
+    ///
+    /// [`NotGathered`]: each hart continues its OS.
+    ///
+    /// # Panics
+    ///
+    /// If a hart that has arrived does not give its state.
+    pub fn gather(&self, others: &impl Others) -> Result<(), NotGathered> {
+        if !self.call() {
+            return Err(NotGathered::Called);
+        }
+        let mut asked_ms = None;
+        loop {
+            // The look at the states comes last: a hart that has not arrived may start another.
+            let arrived = self.arrived();
+            let missing = others.running() & !arrived;
+            if missing == 0 {
+                break;
+            }
+            let waited_ms = others.serve();
+            if self.next() == Arrived::Continues {
+                return Err(NotGathered::Outside);
+            }
+            if waited_ms >= ARRIVE_MS {
+                self.end();
+                return Err(NotGathered::Late(missing.trailing_zeros()));
+            }
+            if asked_ms.is_none_or(|asked| waited_ms >= asked + AGAIN_MS) {
+                asked_ms = Some(waited_ms);
+                others.ring(missing);
+            }
+            core::hint::spin_loop();
+        }
+        self.give();
+        while self.arrived() != 0 {
+            let is_late = others.serve() >= GIVE_MS;
+            assert!(!is_late, "a hart of the OS does not give its state");
+            core::hint::spin_loop();
+        }
+        self.end();
+        Ok(())
     }
 
     /// Calls the other harts. Returns false if another hart does.

@@ -14,7 +14,8 @@
 //! - [`emulation`]: accesses that machine mode makes for it.
 //!
 //! This crate touches no CSR and no device register. The firmware implements [`CsrAccess`],
-//! [`HartAccess`], [`TimerAccess`] and [`IpiDevice`]; the tests have models.
+//! [`HartAccess`], [`TimerAccess`],
+//! [`trigger::TriggerAccess`] and [`IpiDevice`]; the tests have models.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]
@@ -45,7 +46,7 @@ pub use context::{
     VectorRegisters, section,
 };
 pub use environment::{Environment, Kept};
-pub use gathering::{Arrived, Gathering};
+pub use gathering::{Arrived, Gathering, NotGathered, Others};
 pub use hsm::{HsmCell, HsmState, LocalHsm, NotStarted, RemoteHsm, Starting, Task, WrongState};
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};
 pub use mailbox::{IpiDevice, Mailbox, Request, Requests};

@@ -1,6 +1,8 @@
 //! A trigger on the execution of one instruction (Sdtrig; debug specification 1.0, chapter 5), by
 //! which machine mode stops the OS in S-mode. The OS itself cannot reach triggers.
 
+use super::sync::{AtomicU8, AtomicU64, Ordering};
+
 /// The registers of a hart's triggers, each of which it may lack.
 pub trait TriggerAccess {
     /// Reads a register.
@@ -52,6 +54,79 @@ mod data1 {
     /// Bits that decide when it fires.
     pub(super) const RELEVANT: u64 =
         TYPE | ACTION | CHAIN | MATCHES | MACHINE | SUPERVISOR | USER | EXECUTE | ACCESS | AFTER;
+}
+
+/// A trigger of each of `N` harts at one address. Each hart sets and clears its own; harts are named by
+/// their places.
+#[derive(Debug)]
+pub struct Triggers<const N: usize> {
+    /// Zero: not known.
+    address: AtomicU64,
+    /// The numbers of armed triggers.
+    armed: [AtomicU8; N],
+}
+
+/// The hart has no free trigger for the execution of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoTrigger;
+
+/// A hart without an armed trigger.
+const NONE: u8 = u8::MAX;
+
+impl<const N: usize> Default for Triggers<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize> Triggers<N> {
+    /// Without an address.
+    #[must_use]
+    pub fn new() -> Self {
+        Triggers {
+            address: AtomicU64::new(0),
+            armed: [const { AtomicU8::new(NONE) }; N],
+        }
+    }
+
+    /// Sets the address, which harts use when they arm their triggers.
+    pub fn set_address(&self, address: u64) {
+        self.address.store(address, Ordering::Release);
+    }
+
+    /// Arms the calling hart's trigger. Returns whether there is an address.
+    ///
+    /// # Errors
+    ///
+    /// [`NoTrigger`].
+    pub fn arm(&self, place: usize, hart: &impl TriggerAccess) -> Result<bool, NoTrigger> {
+        let address = self.address.load(Ordering::Acquire);
+        if address == 0 {
+            return Ok(false);
+        }
+        let number = set(hart, address).ok_or(NoTrigger)?;
+        let number = u8::try_from(number).map_err(|_| NoTrigger)?;
+        self.armed[place].store(number, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Clears the calling hart's trigger; returns whether it was armed.
+    pub fn disarm(&self, place: usize, hart: &impl TriggerAccess) -> bool {
+        let number = self.armed[place].swap(NONE, Ordering::Relaxed);
+        let was_armed = number != NONE;
+        if was_armed {
+            clear(hart, number.into());
+        }
+        was_armed
+    }
+
+    /// Returns whether a breakpoint of S-mode at `pc` is the calling hart's trigger. It comes before
+    /// the instruction's own breakpoint.
+    #[must_use]
+    pub fn fires(&self, place: usize, pc: u64) -> bool {
+        let is_armed = self.armed[place].load(Ordering::Relaxed) != NONE;
+        is_armed && pc == self.address.load(Ordering::Acquire)
+    }
 }
 
 /// Sets a trigger of the calling hart that raises a breakpoint before S-mode executes the instruction

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use poorwill_hart::trigger::{Register, TriggerAccess, clear, set};
+use poorwill_hart::trigger::{NoTrigger, Register, TriggerAccess, Triggers, clear, set};
 
 const ADDRESS: u64 = 0xffff_ffff_8075_9fde;
 
@@ -169,4 +169,23 @@ fn a_hart_without_triggers_has_none() {
 fn the_search_has_an_end() {
     let many = vec![Trigger::new(0, &[]); 1000];
     assert_eq!(set(&Hart::of(many), ADDRESS), None);
+}
+
+#[test]
+fn a_hart_fires_at_the_address_while_it_is_armed() {
+    let triggers = Triggers::<2>::new();
+    let harts = [0, 1].map(|_| Hart::of(vec![Trigger::new(MATCH, &[MATCH])]));
+    assert_eq!(triggers.arm(0, &harts[0]), Ok(false), "no address");
+    assert!(!triggers.fires(0, 0) && !triggers.disarm(0, &harts[0]));
+    triggers.set_address(ADDRESS);
+    assert!(!triggers.fires(0, ADDRESS));
+    assert_eq!(triggers.arm(0, &harts[0]), Ok(true));
+    assert!(triggers.fires(0, ADDRESS) && !triggers.fires(0, ADDRESS + 2));
+    assert!(!triggers.fires(1, ADDRESS), "another hart");
+    assert_eq!(harts[0].fires_at(), [ADDRESS]);
+    assert!(triggers.disarm(0, &harts[0]) && !triggers.disarm(0, &harts[0]));
+    assert!(!triggers.fires(0, ADDRESS));
+    assert_eq!(harts[0].fires_at(), []);
+    assert_eq!(triggers.arm(1, &Hart::default()), Err(NoTrigger));
+    assert!(!triggers.fires(1, ADDRESS));
 }

@@ -20,6 +20,7 @@ mod csr;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod features;
+mod half;
 mod hart;
 mod host;
 mod interpreter;
@@ -31,6 +32,7 @@ mod trap;
 mod turns;
 
 pub use features::Features;
+pub use half::{End, Half, Kind, Report};
 pub use hart::{Activity, Counts, Mode, Stop, VirtualHart};
 pub use host::Host;
 pub use state::Csrs;

@@ -151,7 +151,7 @@ fn no_folder_is_in_a_circle_with_its_files() {
 const MOST_LINES: usize = 500;
 
 /// The most lines of code of the firmware, without blank lines and comments.
-const MOST_OF_FIRMWARE: usize = 9300;
+const MOST_OF_FIRMWARE: usize = 9470;
 
 /// The sources below a folder, with their texts, without those of tests.
 fn sources(folder: &Path) -> Vec<(PathBuf, String)> {

@@ -46,6 +46,14 @@ pub(crate) struct TrapFrame {
     pub(crate) mstatus: usize,
 }
 
+impl TrapFrame {
+    /// Returns whether the trap came from the OS itself: not from a program or a guest.
+    pub(crate) fn is_of_supervisor(&self) -> bool {
+        let mode = self.mstatus as u64 & (csr::status::MPP | csr::status::MPV);
+        mode == csr::status::MPP_SUPERVISOR
+    }
+}
+
 /// Halts the calling hart for ever.
 pub(crate) fn halt() -> ! {
     // SAFETY: nothing must wake this hart.

@@ -3,10 +3,8 @@
 use poorwill_domain::{Domain, FencePages, FenceRange};
 use poorwill_hart::Task;
 use poorwill_memory::EntryPoint;
-use poorwill_translate::{Activity, VirtualHart};
+use poorwill_translate::{Activity, End, VirtualHart};
 use sbi_spec::{base, hsm, rfnc, spi, susp, time};
-
-use super::lent::End;
 
 use crate::hart;
 

@@ -3,7 +3,8 @@
 //! with what the weak hart has left.
 
 #[cfg(feature = "hand-back")]
-use super::lent::End;
+use poorwill_translate::End;
+
 use super::lent::Lent;
 use crate::hart::ThisHart;
 #[cfg(feature = "hand-back")]

@@ -7,13 +7,12 @@ use poorwill_arch::irqs_off;
 use poorwill_hart::HsmState;
 use poorwill_hart::{IpiDevice, NEVER};
 use poorwill_memory::EntryPoint;
+use poorwill_translate::{End, Half, Kind};
 
 use super::context::{self, hand_over, take_back};
 use super::hand_back;
-use super::lent::{End, Executor, Half, Kind, LENT, executor};
+use super::lent::{Executor, LENT, executor};
 use super::report::report;
-#[cfg(feature = "hand-back")]
-use super::suspend::is_supervisor;
 use super::trigger::{arm, learn};
 use crate::entry::{self, TrapFrame};
 use crate::hart::{self, Hart, ThisHart, place_of};
@@ -156,7 +155,7 @@ pub(crate) fn lend_again(hart: ThisHart, frame: &TrapFrame) {
             return;
         }
         let others_run = hart::others().any(|other| other.state() != HsmState::Stopped);
-        if !is_supervisor(frame) || others_run {
+        if !frame.is_of_supervisor() || others_run {
             lent.end = if others_run { End::Turn } else { End::User };
             return report(hart, &mut lent);
         }

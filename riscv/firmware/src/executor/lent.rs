@@ -7,11 +7,11 @@ use poorwill_arch::Mmio;
 use poorwill_arch::ipi::Ipi;
 use poorwill_devicetree::{MAX_LENT, Machine, Plic, WeakHart};
 use poorwill_drivers::{HartDeadline, SharedContext};
+use poorwill_hart::trigger::Triggers;
 use poorwill_hart::{AskCell, Gathering, IpiDevice};
-use poorwill_translate::{Activity, VirtualHart};
+use poorwill_translate::{Activity, End, Half, VirtualHart};
 use spin::{Mutex, Once};
 
-use super::trigger::SuspendStart;
 use crate::platform::console::say;
 
 /// The weak hart.
@@ -31,8 +31,12 @@ pub(super) struct Executor {
     pub(super) lent: AtomicU32,
     /// Harts of the OS that leave it for the suspend half.
     pub(super) gathering: Gathering,
-    /// The start of the OS's suspend half, and the triggers there.
-    pub(super) suspend: SuspendStart,
+    /// The start of the OS's suspend half.
+    pub(super) triggers: Triggers<MAX_LENT>,
+    /// The start was searched for.
+    pub(super) has_searched: AtomicBool,
+    /// A missing trigger was reported.
+    pub(super) has_reported: AtomicBool,
     /// Harts, by their places, that were given back and have not taken their state yet.
     pub(super) given: AtomicU32,
 }
@@ -77,68 +81,6 @@ pub(super) fn executor() -> Option<&'static Executor> {
 pub(crate) fn release() {
     if let Some(executor) = executor() {
         executor.ipi.send();
-    }
-}
-
-/// Why the weak hart has given a hart back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// A program is next.
-    User,
-    /// The OS sleeps: the lent hart serves its call in machine mode.
-    Sleep,
-    /// Another SBI call that the lent hart serves in machine mode.
-    Call,
-    /// An instruction that the lent hart executes itself.
-    Unknown,
-    /// The time for the work is over.
-    Late,
-    /// The weak hart has not begun.
-    Absent,
-    /// A build for tests gives the hart back between any two instructions.
-    Turn,
-}
-
-/// A half of a sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// From the suspend of devices to the call for the sleep.
-    Suspend,
-    /// From a wake to the OS's first program.
-    Resume,
-}
-
-/// The work of a half.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Half {
-    pub(super) kind: Kind,
-    /// `time` at its start; zero before it and after it.
-    pub(super) began: u64,
-    /// Times when the hart was given back and then lent again.
-    pub(super) hand_backs: u64,
-}
-
-impl Half {
-    const NONE: Half = Half {
-        kind: Kind::Resume,
-        began: 0,
-        hand_backs: 0,
-    };
-
-    pub(super) fn begin(kind: Kind, now: u64) -> Self {
-        Half {
-            kind,
-            began: now.max(1),
-            ..Half::NONE
-        }
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.began != 0
-    }
-
-    pub(super) fn end(&mut self) -> Self {
-        core::mem::replace(self, Half::NONE)
     }
 }
 
@@ -212,7 +154,9 @@ pub(crate) unsafe fn start(machine: &Machine) {
             has_arrived: AtomicBool::new(false),
             lent: AtomicU32::new(0),
             gathering: Gathering::new(),
-            suspend: SuspendStart::new(),
+            triggers: Triggers::new(),
+            has_searched: AtomicBool::new(false),
+            has_reported: AtomicBool::new(false),
             given: AtomicU32::new(0),
         }
     });

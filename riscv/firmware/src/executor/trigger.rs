@@ -1,16 +1,15 @@
 //! The start of the suspend half: a trigger on each hart stops the OS before its function that suspends
 //! devices. Machine mode then keeps breakpoints of the hart, and redirects the OS's own ones.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use poorwill_arch::{Triggers, csr, interruptible};
-use poorwill_devicetree::MAX_LENT;
+use poorwill_hart::PageTables;
 use poorwill_hart::emulation::cause;
-use poorwill_hart::{PageTables, trigger};
+use poorwill_hart::trigger::NoTrigger;
 use poorwill_memory::linux::{self, FreeListError};
 
 use super::lent::{Executor, executor};
-use super::suspend::is_supervisor;
 use crate::domain::LiveDomain;
 use crate::entry::{TrapFrame, stack};
 use crate::hart::domain_state::DomainStopped;
@@ -23,39 +22,13 @@ use crate::sleep::KernelSpace;
 /// kernel's symbols.
 const SEARCH_MS: u64 = 1000;
 
-/// A hart without an armed trigger.
-const NONE: u8 = u8::MAX;
-
 /// Delegation of breakpoints to S-mode.
 const BREAKPOINTS: u64 = 1 << cause::BREAKPOINT;
-
-/// The start of an OS's suspend half.
-#[derive(Debug)]
-pub(super) struct SuspendStart {
-    has_searched: AtomicBool,
-    /// Address of the OS's function; zero if it is not known.
-    address: AtomicU64,
-    /// The number of each hart's armed trigger, by the hart's place.
-    armed: [AtomicU8; MAX_LENT],
-    has_reported: AtomicBool,
-}
-
-impl SuspendStart {
-    pub(super) const fn new() -> Self {
-        SuspendStart {
-            has_searched: AtomicBool::new(false),
-            address: AtomicU64::new(0),
-            armed: [const { AtomicU8::new(NONE) }; MAX_LENT],
-            has_reported: AtomicBool::new(false),
-        }
-    }
-}
 
 /// Finds the start of the suspend half once, after the first wake from powered RAM. The other harts
 /// of the OS are stopped.
 pub(super) fn learn(executor: &Executor, hart: ThisHart) {
-    let suspend = &executor.suspend;
-    if suspend.has_searched.swap(true, Ordering::Relaxed) {
+    if executor.has_searched.swap(true, Ordering::Relaxed) {
         return;
     }
     let before = csr::read::<{ csr::MINSTRET }>();
@@ -64,7 +37,7 @@ pub(super) fn learn(executor: &Executor, hart: ThisHart) {
     let instructions = csr::read::<{ csr::MINSTRET }>().wrapping_sub(before);
     match found {
         Ok(address) => {
-            suspend.address.store(address, Ordering::Release);
+            executor.triggers.set_address(address);
             (hart.domain()).say(format_args!(
                 "executor suspend_start={address:#x} instructions={instructions}"
             ));
@@ -90,21 +63,15 @@ fn search(domain: &LiveDomain) -> Result<u64, FreeListError> {
 
 /// Arms the calling hart's trigger, if the start is known.
 pub(crate) fn arm(hart: ThisHart) {
-    let Some(suspend) = executor().map(|executor| &executor.suspend) else {
+    let Some(executor) = executor() else {
         return;
     };
-    let address = suspend.address.load(Ordering::Acquire);
-    if address == 0 {
-        return;
-    }
-    match trigger::set(&Triggers, address) {
-        Some(number) => {
-            suspend.armed[place_of(&hart)].store(number as u8, Ordering::Relaxed);
-            // SAFETY: machine mode redirects the OS's own breakpoints.
-            unsafe { csr::clear::<{ csr::MEDELEG }>(BREAKPOINTS) };
-        }
-        None if suspend.has_reported.swap(true, Ordering::Relaxed) => {}
-        None => (hart.domain()).say(format_args!(
+    match executor.triggers.arm(place_of(&hart), &Triggers) {
+        Ok(false) => {}
+        // SAFETY: machine mode redirects the OS's own breakpoints.
+        Ok(true) => unsafe { csr::clear::<{ csr::MEDELEG }>(BREAKPOINTS) },
+        Err(NoTrigger) if executor.has_reported.swap(true, Ordering::Relaxed) => {}
+        Err(NoTrigger) => (hart.domain()).say(format_args!(
             "executor has no suspend half on hart {}, which lacks a trigger",
             hart.id()
         )),
@@ -113,22 +80,17 @@ pub(crate) fn arm(hart: ThisHart) {
 
 /// Clears the calling hart's trigger. Breakpoints are the OS's again.
 pub(super) fn disarm(executor: &Executor, hart: ThisHart) {
-    let number = executor.suspend.armed[place_of(&hart)].swap(NONE, Ordering::Relaxed);
-    if number != NONE {
-        trigger::clear(&Triggers, number.into());
+    if executor.triggers.disarm(place_of(&hart), &Triggers) {
         // SAFETY: S-mode handles its breakpoints.
         unsafe { csr::set::<{ csr::MEDELEG }>(BREAKPOINTS) };
     }
 }
 
-/// Returns whether a trap is the calling hart's trigger. It comes before the instruction's own
-/// breakpoint.
+/// Returns whether a trap is the calling hart's trigger.
 pub(crate) fn fires(hart: ThisHart, frame: &TrapFrame, cause: u64) -> bool {
-    let Some(executor) = executor().filter(|_| cause == cause::BREAKPOINT) else {
+    let is_breakpoint = cause == cause::BREAKPOINT && frame.is_of_supervisor();
+    let Some(executor) = executor().filter(|_| is_breakpoint) else {
         return false;
     };
-    let suspend = &executor.suspend;
-    let is_armed = suspend.armed[place_of(&hart)].load(Ordering::Relaxed) != NONE;
-    let is_there = frame.mepc as u64 == suspend.address.load(Ordering::Acquire);
-    is_armed && is_there && is_supervisor(frame)
+    executor.triggers.fires(place_of(&hart), frame.mepc as u64)
 }

@@ -4,12 +4,12 @@ use core::sync::atomic::Ordering;
 
 use poorwill_arch::{counters, csr, fence, set_thread_pointer, wait_for_interrupt};
 use poorwill_hart::{HsmState, IpiDevice, NEVER, interrupt};
-use poorwill_translate::{Activity, Stop, VirtualHart, first_deadline, next_turn};
+use poorwill_translate::{Activity, End, Stop, VirtualHart, first_deadline, next_turn};
 
 use super::calls;
 use super::hand_back;
 use super::host::Reach;
-use super::lent::{End, Executor, LENT, Lent, executor};
+use super::lent::{Executor, LENT, Lent, executor};
 use crate::domain::pmp;
 use crate::entry::{self, stack};
 use crate::hart::{self, Hart};

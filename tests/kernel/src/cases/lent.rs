@@ -2,7 +2,8 @@
 //! interrupts of devices. The case ends with an
 //! instruction that the weak hart does not know, so that the OS's hart continues.
 //!
-//! On the command line: `cycles=N` sleeps in a row; `rounds=N` of the case of remapped pages.
+//! On the command line: `cycles=N` sleeps in a row; `rounds=N` of the case of remapped pages; `last_ms=N`
+//! of the last sleep of the case of calls.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,12 +22,16 @@ use crate::{
 };
 use sbi_spec::{binary::Error::InvalidParam, srst};
 
-/// A timer ends each sleep after this part of a second.
-const PARTS: u64 = 5;
+/// A timer ends each sleep after this time.
+const SLEEP_MS: usize = 200;
 
 /// Sleeps until a timer ends that.
 pub(super) fn sleep_once(machine: &Machine, cycle: usize) {
-    let _ = sbi_rt::set_timer(arch::time() + machine.timebase / PARTS);
+    sleep_for(machine, cycle, SLEEP_MS);
+}
+
+fn sleep_for(machine: &Machine, cycle: usize, ms: usize) {
+    let _ = sbi_rt::set_timer(arch::time() + ms as u64 * machine.timebase / 1000);
     write_csr!("sie", arch::TIMER);
     let mut context = Context::default();
     let outcome = sleep::suspend(0, &mut context);
@@ -98,7 +103,7 @@ pub(super) fn calls(machine: &Machine) {
     let answer = sleep::suspend_invalid(1, sleep::wake_vector());
     check_error("an unknown type, by a lent hart", answer, &[InvalidParam]);
     sleep_once(machine, 2);
-    sleep_once(machine, 3);
+    sleep_for(machine, 3, machine.number("last_ms", SLEEP_MS));
     const BAD: u32 = 0x7fff_ffff;
     // SAFETY: the firmware refuses the type.
     let answer =
