@@ -77,12 +77,13 @@ impl TriggerAccess for Hart {
     fn write(&self, register: Register, value: u64) -> bool {
         let mut triggers = self.triggers.borrow_mut();
         let count = triggers.len();
+        let number = poorwill_memory::to_usize(value);
         let Some(trigger) = triggers.get_mut(*self.selected.borrow()) else {
             return false;
         };
         match register {
-            Register::Select if (value as usize) < count => {
-                *self.selected.borrow_mut() = value as usize;
+            Register::Select if number < count => {
+                *self.selected.borrow_mut() = number;
             }
             Register::Data3 if self.has_no_context => return false,
             Register::Data1 if trigger.kinds.contains(&(value & TYPE)) => {
