@@ -7,7 +7,7 @@ use poorwill_fuzz::{Cases, Input};
 use poorwill_hart::fake::page_tables;
 use poorwill_hart::{Mode, PageTables};
 use poorwill_memory::fake::{Offsets, Places, SmallLinux};
-use poorwill_memory::linux::{FreeListError, free_pages};
+use poorwill_memory::linux::{FreeListError, free_pages, suspend_start};
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
 
 poorwill_fuzz::target!(max_len = 4096, run);
@@ -104,6 +104,9 @@ fn free(linux: &SmallLinux, tables: PageTables) -> Result<Vec<u64>, FreeListErro
     let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(PAGES))];
     let mut map = PageMap::new(&mut room, PAGES).expect("enough room");
     let found = free_pages(linux.os(), &tables, &mut map);
+    if let Ok(start) = suspend_start(linux.os(), &tables) {
+        assert!(start >= 0xffff_ffff_8000_0000, "in the image");
+    }
     let members: Vec<u64> = map.members().collect();
     let pages = found.map_or(0, |free| free.pages);
     assert_eq!(pages, members.len() as u64);

@@ -2,7 +2,7 @@
 //! in `dumps/` for each layout that is known.
 
 use poorwill_memory::fake::{Dump, SmallLinux};
-use poorwill_memory::linux::{FreeListError, KNOWN_VERSIONS, free_pages};
+use poorwill_memory::linux::{FreeListError, KNOWN_VERSIONS, free_pages, suspend_start};
 use poorwill_memory::{FreeContents, Page, PageMap, to_usize};
 
 const RANGES: [u64; 2] = [900, 200];
@@ -91,6 +91,19 @@ fn a_table_that_is_read_in_another_way_does_not_fit() {
         assert!(
             matches!(found, Err(FreeListError::Misfit(_))),
             "{version}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn the_function_that_suspends_devices_is_found_in_each() {
+    let starts = [0xffff_ffff_8075_9fde, 0xffff_ffff_8097_ec98];
+    for ((version, text), start) in DUMPS.into_iter().zip(starts) {
+        let linux = SmallLinux::dumped(&Dump::read(text), &RANGES);
+        assert_eq!(
+            suspend_start(linux.os(), &linux.space),
+            Ok(start),
+            "{version}"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The free pages of a small Linux.
 
 use poorwill_memory::fake::{Offsets, Places, Rights, SmallLinux};
-use poorwill_memory::linux::{FreeListError, free_pages};
+use poorwill_memory::linux::{FreeListError, free_pages, suspend_start};
 use poorwill_memory::{FreeContents, PAGE_BYTES, Page, PageMap, to_usize};
 use proptest::prelude::*;
 
@@ -148,6 +148,16 @@ fn without_a_note_nothing_is_free() {
     let mut linux = small();
     linux.set_word(linux.note() + 16, 0);
     assert_eq!(free_of(&linux), Err(FreeListError::NoNote));
+}
+
+#[test]
+fn a_kernel_without_the_function_says_so() {
+    let mut linux = small();
+    let find = |linux: &SmallLinux| suspend_start(linux.os(), &linux.space);
+    let missing = FreeListError::NoSymbol("dpm_suspend_start");
+    assert_eq!(find(&linux), Err(missing));
+    linux.set_word(linux.note() + 16, 0);
+    assert_eq!(find(&linux), Err(FreeListError::NoNote));
 }
 
 #[test]

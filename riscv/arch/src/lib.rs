@@ -36,6 +36,7 @@ pub mod pmp;
 mod probe;
 mod time;
 mod timer;
+mod trigger;
 mod unit;
 mod unprivileged;
 pub mod vector;
@@ -50,6 +51,7 @@ pub use mmio::Mmio;
 pub use os_context::OsContext;
 pub use time::{Time, hart_timer};
 pub use timer::{HartTimer, HeldTimer, TimerRegisters};
+pub use trigger::Triggers;
 pub use unprivileged::{LoadFault, load_as_supervisor, load_code};
 
 const _: () = assert!(usize::BITS == u64::BITS, "for RV64");

@@ -51,6 +51,7 @@ extern "C" fn wait_for_start() -> ! {
         }
     };
     own.set_up_csrs();
+    executor::arm(own);
     let entry = match starting.task() {
         Task::Start(entry) => {
             cut::wait_for_release(own);

@@ -8,6 +8,7 @@ use poorwill_hart::emulation::{OsTrap, cause};
 use crate::cut;
 use crate::domain::dma;
 use crate::entry::{self, TrapFrame};
+use crate::executor;
 use crate::hart::{ThisHart, domain_state, exception, this_hart};
 use crate::platform::console::say;
 use crate::platform::{platform, power, power_fail};
@@ -30,14 +31,18 @@ extern "C" fn handle_trap(frame: &mut TrapFrame) {
 
 #[inline(never)]
 fn handle_other(frame: &mut TrapFrame, hart: ThisHart, cause: u64) {
-    handle(frame, hart, OsTrap::of(cause));
+    let fires = executor::fires(hart, frame, cause);
+    if !fires {
+        handle(frame, hart, OsTrap::of(cause));
+    }
     sbi::console::print_waiting(hart, &platform().time);
     if power_fail::noticed() {
         cut::stop(Some(frame));
     }
     domain_state::leave_if_ended(hart);
+    executor::end_trap(hart, frame, fires);
     #[cfg(feature = "hand-back")]
-    crate::executor::lend_again(hart, frame);
+    executor::lend_again(hart, frame);
 }
 
 fn handle(frame: &mut TrapFrame, hart: ThisHart, trap: OsTrap) {

@@ -54,6 +54,11 @@ impl AskCell {
         self.0.store(DONE, Ordering::Release);
     }
 
+    /// As [`done`](Self::done), for a job whose end the asking hart learns in another way.
+    pub fn end(&self) {
+        self.0.store(IDLE, Ordering::Release);
+    }
+
     /// Withdraws the job. Returns false if it was taken.
     pub fn withdraw(&self) -> bool {
         self.advance(ASKED, IDLE)

@@ -8,11 +8,14 @@
 //!   stack;
 //! - [`HartTimer`]: its timers;
 //! - [`Environment`]: its CSRs when an OS starts;
+//! - [`trigger`]: a stop of the OS before one instruction;
+//! - [`Gathering`]: harts of an OS that leave it at once;
 //! - [`PageTables`]: its kernel's page tables;
 //! - [`emulation`]: accesses that machine mode makes for it.
 //!
 //! This crate touches no CSR and no device register. The firmware implements [`CsrAccess`],
-//! [`HartAccess`], [`TimerAccess`] and [`IpiDevice`]; the tests have models.
+//! [`HartAccess`], [`TimerAccess`],
+//! [`trigger::TriggerAccess`] and [`IpiDevice`]; the tests have models.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]
@@ -23,6 +26,7 @@ pub mod emulation;
 mod environment;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod gathering;
 mod hsm;
 pub mod interrupt;
 mod job_gate;
@@ -32,6 +36,7 @@ mod page_tables;
 mod stack_lock;
 mod sync;
 mod timer;
+pub mod trigger;
 
 pub use ask::AskCell;
 pub use context::{Bank, BankAccess, BankMisfit, MAX_RECORDS, PRIORITY_WORDS, RECORD_WORDS};
@@ -41,6 +46,7 @@ pub use context::{
     VectorRegisters, section,
 };
 pub use environment::{Environment, Kept};
+pub use gathering::{Arrived, Gathering, NotGathered, Others};
 pub use hsm::{HsmCell, HsmState, LocalHsm, NotStarted, RemoteHsm, Starting, Task, WrongState};
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};
 pub use mailbox::{IpiDevice, Mailbox, Request, Requests};

@@ -21,6 +21,7 @@ mod csr;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod features;
+mod half;
 mod hart;
 mod host;
 mod interpreter;
@@ -33,6 +34,7 @@ mod turns;
 
 pub use blocks::{Blocks, Core, Environment, Left, Options, REGION_BYTES, Region, Watch};
 pub use features::Features;
+pub use half::{End, Half, Kind, Report};
 pub use hart::{Activity, Counts, Mode, Stop, VirtualHart};
 pub use host::Host;
 pub use state::Csrs;

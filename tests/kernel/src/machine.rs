@@ -72,6 +72,8 @@ pub(crate) struct Machine {
     pub(crate) uart_interrupt: usize,
     /// The PLIC.
     pub(crate) plic: Option<usize>,
+    /// The phandles of the harts' own interrupt controllers.
+    hart_controllers: ArrayVec<u32, MAX_HARTS>,
     /// The PLIC's S-mode contexts, in the harts' order.
     pub(crate) plic_contexts: ArrayVec<usize, MAX_HARTS>,
     /// S-mode has IMSICs.
@@ -190,6 +192,9 @@ impl Machine {
                 continue;
             };
             self.harts.push(id as usize);
+            let own = cpu.child("interrupt-controller");
+            self.hart_controllers
+                .extend(own.and_then(|own| number(&own, "phandle")));
             self.has_double &= has_extension(&cpu, 'd');
             self.has_vector &= has_extension(&cpu, 'v');
         }
@@ -257,7 +262,7 @@ impl Machine {
             self.fw_cfg = Some(range.start);
         } else if is(node, "sifive,plic-1.0.0") || is(node, "riscv,plic0") {
             self.plic = Some(range.start);
-            self.plic_contexts = supervisor_contexts(node);
+            self.plic_contexts = supervisor_contexts(node, &self.hart_controllers);
         } else if is(node, "riscv,clint0") || is(node, "sifive,clint0") {
             of_machine("CLINT");
         } else if is(node, "riscv,aclint-mswi") {
@@ -402,16 +407,18 @@ fn first_interrupt(node: &FdtNode) -> Option<usize> {
     Some(u32::from_be_bytes(bytes) as usize)
 }
 
-fn supervisor_contexts(plic: &FdtNode) -> ArrayVec<usize, MAX_HARTS> {
+/// The contexts of S-mode on the harts with these controllers.
+fn supervisor_contexts(plic: &FdtNode, harts: &[u32]) -> ArrayVec<usize, MAX_HARTS> {
     let Some(list) = plic.property("interrupts-extended") else {
         return ArrayVec::new();
     };
     let Ok(pairs) = list.as_prop_encoded_array([1, 1]) else {
         return ArrayVec::new();
     };
-    let of_supervisor = pairs
-        .enumerate()
-        .filter(|(_, [_, number])| number.to_int() == Ok(SUPERVISOR_EXTERNAL));
+    let of_supervisor = pairs.enumerate().filter(|(_, [of, number])| {
+        let is_of_hart = of.to_int().is_ok_and(|of: u32| harts.contains(&of));
+        is_of_hart && number.to_int() == Ok(SUPERVISOR_EXTERNAL)
+    });
     of_supervisor
         .map(|(context, _)| context)
         .take(MAX_HARTS)

@@ -10,6 +10,7 @@ mod arch;
 mod cases;
 mod clock;
 mod console;
+mod described;
 mod edu;
 mod foreign;
 mod fw_cfg;

@@ -164,6 +164,19 @@ pub(crate) fn with_all(
     }
 }
 
+/// Starts a hart, lets it run `job`, and stops it again.
+pub(crate) fn on(machine: &Machine, hart: usize, job: &Job<'_>) {
+    check!(start(machine, hart), "hart {hart} starts");
+    let address = (&raw const job).cast_mut().cast();
+    JOB.store(address, Ordering::Relaxed);
+    let word = &WORD[machine.index_of(hart)];
+    word.store(DO_JOB, Ordering::Release);
+    let did = || word.load(Ordering::Acquire) == DID_JOB;
+    // A hart that goes on would use what is gone when this returns.
+    assert!(wait_until(machine, did), "hart {hart} does its part");
+    check!(stop(machine, hart), "hart {hart} stops");
+}
+
 /// Does what [`with_all`] left.
 fn do_job() {
     // SAFETY: `with_all` waits for every hart that it gave the word to, so the

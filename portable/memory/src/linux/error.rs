@@ -4,7 +4,7 @@ use thiserror::Error;
 /// earlier kernels and programs may have left others.
 pub(super) const MOST_NOTES: u32 = 8;
 
-/// The reason why the free lists cannot be used. Then all nonzero OS memory is saved,
+/// The reason why the kernel's description cannot be used. Then all nonzero OS memory is saved,
 /// which takes longer and loses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FreeListError {

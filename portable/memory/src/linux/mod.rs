@@ -1,4 +1,5 @@
-//! Finds the free pages of a stopped Linux from its own description.
+//! Finds the free pages of a stopped Linux from its own description, and the function with which it
+//! suspends devices.
 //!
 //! A kernel that supports crash dumps keeps a note in its memory, VMCOREINFO, with the
 //! addresses and layouts that a dump's reader needs. This note leads to the zones, and
@@ -62,6 +63,7 @@ pub use offsets::KNOWN_VERSIONS;
 
 use crate::{FreeContents, OsMemory, PageMap};
 use kernel::Kernel;
+use symbols::Symbol;
 
 /// The free pages of a stopped Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +92,22 @@ pub fn free_pages<A: AddressSpace>(
         free.clear();
     }
     found
+}
+
+/// Returns the address of the function with which the stopped Linux begins to suspend its devices.
+/// A mistake costs time and nothing else: the caller may stop a kernel at any instruction.
+///
+/// The search looks at the first bytes of each page, and reads at most eight tables of symbols, each
+/// of at most 2^20 names.
+///
+/// All harts of the OS must be stopped, and nothing may write memory.
+///
+/// # Errors
+///
+/// [`FreeListError`].
+pub fn suspend_start<A: AddressSpace>(memory: &OsMemory, space: &A) -> Result<u64, FreeListError> {
+    let known = search::of_kernel(&mut Kernel::new(memory, space))?;
+    known.symbols.address(Symbol::SuspendStart)
 }
 
 fn find<A: AddressSpace>(

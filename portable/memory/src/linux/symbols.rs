@@ -34,9 +34,11 @@ pub(super) enum Symbol {
     OldPagePoisoning,
     /// The switch for zeroing pages when they are freed.
     InitOnFree,
+    /// The function with which a suspend of devices begins.
+    SuspendStart,
 }
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "_stext",
     "swapper_pg_dir",
     "vmcoreinfo_note",
@@ -45,6 +47,7 @@ const NAMES: [&str; 8] = [
     "_debug_pagealloc_enabled",
     "want_page_poisoning",
     "init_on_free",
+    "dpm_suspend_start",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +148,7 @@ struct Tokens {
 }
 
 /// A set of required names: bit `i` stands for name `i`.
-type Names = u8;
+type Names = u16;
 const ALL: Names = !0 >> (Names::BITS as usize - NAMES.len());
 
 impl Tokens {

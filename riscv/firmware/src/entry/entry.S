@@ -187,6 +187,8 @@ trap_entry:
     li      t0, {DOUBLE_TRAP}
     csrc    mstatus, t0
     ld      tp, FRAME(sp)
+    # sp: the frame of a trap, at the end of the stack.
+handle:
     mv      a0, sp
     call    handle_trap
     addi    a1, sp, FRAME
@@ -255,6 +257,22 @@ enter_supervisor:
 return_from_frame:
     mv      sp, a0
     j       load_frame
+
+    # fn handle_from_frame(frame, stack_top) -> !
+    # Handles the trap of a frame below the place of a trap's frame, as if it came now. The frame may
+    # overlap that place, so its last word moves first.
+    .globl handle_from_frame
+handle_from_frame:
+    addi    a1, a1, -FRAME
+    li      t0, FRAME
+1:  addi    t0, t0, -8
+    add     t1, a0, t0
+    ld      t2, (t1)
+    add     t1, a1, t0
+    sd      t2, (t1)
+    bnez    t0, 1b
+    mv      sp, a1
+    j       handle
 
     # fn restart_on_stack(stack_top) -> !
     # Drops the call chain and waits for the hart's start.

@@ -11,7 +11,7 @@ use poorwill_arch::{csr, wait_for_interrupt};
 use poorwill_hart::interrupt;
 use stack::{STACK_BYTES, STACK_HEAD};
 
-pub(crate) use supervisor::{enter, frame_at, return_to};
+pub(crate) use supervisor::{call_from, enter, frame_at, return_to};
 
 global_asm!(
     include_str!("entry.S"),
@@ -44,6 +44,14 @@ pub(crate) struct TrapFrame {
     pub(crate) x: [usize; 32],
     pub(crate) mepc: usize,
     pub(crate) mstatus: usize,
+}
+
+impl TrapFrame {
+    /// Returns whether the trap came from the OS itself: not from a program or a guest.
+    pub(crate) fn is_of_supervisor(&self) -> bool {
+        let mode = self.mstatus as u64 & (csr::status::MPP | csr::status::MPV);
+        mode == csr::status::MPP_SUPERVISOR
+    }
 }
 
 /// Halts the calling hart for ever.

@@ -3,6 +3,7 @@
 use poorwill_arch::csr::{self, status};
 use poorwill_arch::{fence, hart_id, irqs_off, set_thread_pointer, thread_pointer};
 use poorwill_devicetree::NextMode;
+use poorwill_hart::emulation::cause;
 use poorwill_memory::EntryPoint;
 
 use super::{STACK_HEAD, TrapFrame};
@@ -10,6 +11,7 @@ use super::{STACK_HEAD, TrapFrame};
 unsafe extern "C" {
     fn enter_supervisor(hart_id: u64, argument: u64, stack_top: usize) -> !;
     fn return_from_frame(frame: *const TrapFrame, stack_top: usize) -> !;
+    fn handle_from_frame(frame: *const TrapFrame, stack_top: usize) -> !;
 }
 
 /// Enters the OS, mostly in S-mode, in the state that HSM and SUSP define (SBI 3.0, tables 9.1 and
@@ -75,5 +77,21 @@ pub(crate) unsafe fn return_to(frame: &TrapFrame, stack_top: usize) -> ! {
         core::ptr::with_exposed_provenance_mut::<usize>(head).write(thread_pointer());
         fence::all();
         return_from_frame(frame, head)
+    }
+}
+
+/// Handles an SBI call of the OS as if the calling hart's OS had made it now. The frame's program
+/// counter is at the call.
+///
+/// # Safety
+///
+/// As for [`return_to`].
+pub(crate) unsafe fn call_from(frame: &TrapFrame, stack_top: usize) -> ! {
+    let head = stack_top - STACK_HEAD;
+    // SAFETY: as `return_to`. The frame is moved up to the place of a trap's frame.
+    unsafe {
+        core::ptr::with_exposed_provenance_mut::<usize>(head).write(thread_pointer());
+        csr::write::<{ csr::MCAUSE }>(cause::SUPERVISOR_CALL);
+        handle_from_frame(frame, head)
     }
 }

@@ -3,8 +3,8 @@
 use poorwill_domain::{Domain, FencePages, FenceRange};
 use poorwill_hart::Task;
 use poorwill_memory::EntryPoint;
-use poorwill_translate::{Activity, VirtualHart};
-use sbi_spec::{base, hsm, rfnc, spi, time};
+use poorwill_translate::{Activity, End, VirtualHart};
+use sbi_spec::{base, hsm, rfnc, spi, susp, time};
 
 use crate::hart;
 
@@ -41,6 +41,14 @@ pub(super) fn serve(harts: &mut [VirtualHart], place: usize, domain: &Domain) ->
         harts[place].answer(0, value);
     }
     answer.is_some()
+}
+
+/// The end of the work by a call that [`serve`] leaves to the lent hart.
+pub(super) fn end(caller: &VirtualHart) -> End {
+    match caller.x[17] as usize {
+        susp::EID_SUSP => End::Sleep,
+        _ => End::Call,
+    }
 }
 
 /// Runs `act` for each running hart of the mask, if that is valid.

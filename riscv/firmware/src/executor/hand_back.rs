@@ -3,7 +3,8 @@
 //! with what the weak hart has left.
 
 #[cfg(feature = "hand-back")]
-use super::lent::End;
+use poorwill_translate::End;
+
 use super::lent::Lent;
 use crate::hart::ThisHart;
 #[cfg(feature = "hand-back")]
@@ -31,14 +32,14 @@ pub(super) fn call_again(hart: ThisHart, lent: &mut Lent) -> bool {
     match lent.end {
         // Without Sstc the machine timer is the OS's.
         _ if !hart.description.extensions.sstc => return false,
-        // The call traps.
+        // The hart serves the call, and lends again at its end.
         End::Call => {}
         End::Turn => {
             let time = &platform().time;
             let due = time.ticks() + time.ticks_in(OWN_NS);
             hart.timer().set_machine_timer(due);
         }
-        End::User | End::Unknown | End::Late => return false,
+        End::User | End::Sleep | End::Unknown | End::Late | End::Absent => return false,
     }
     lent.half.hand_backs += 1;
     lent.half.hand_backs < MOST

@@ -7,63 +7,116 @@ use poorwill_arch::irqs_off;
 use poorwill_hart::HsmState;
 use poorwill_hart::{IpiDevice, NEVER};
 use poorwill_memory::EntryPoint;
-use poorwill_translate::Counts;
+use poorwill_translate::{End, Half, Kind};
 
 use super::context::{self, hand_over, take_back};
 use super::hand_back;
-use super::lent::{End, Executor, Half, LENT, Lent, executor};
+use super::lent::{Executor, LENT, executor};
+use super::report::report;
+use super::trigger::{arm, learn};
 use crate::entry::{self, TrapFrame};
-#[cfg(feature = "hand-back")]
-use crate::hart;
-use crate::hart::{ThisHart, place_of};
+use crate::hart::{self, Hart, ThisHart, place_of};
 use crate::platform::platform;
 
 /// Maximum wait for the weak hart to begin.
 const PATIENCE_MS: u64 = 1000;
 
-/// Lets the weak hart run the OS from `vector` on. Continues the OS where that ends; returns if
-/// there is no weak hart, or it does not answer.
-pub(crate) fn resume(hart: ThisHart, vector: EntryPoint) {
+/// The weak hart, if it can run the OS of the calling hart.
+pub(super) fn ready(hart: ThisHart) -> Option<&'static Executor> {
     let is_protected = hart.domain().plan.is_completed();
-    let Some(executor) = executor().filter(|it| is_protected && it.has_arrived()) else {
+    executor().filter(|executor| is_protected && executor.has_arrived())
+}
+
+/// Lets the weak hart run the OS from `vector` on, and continues the OS where that ends. Returns if
+/// there is no weak hart.
+pub(crate) fn resume(hart: ThisHart, vector: EntryPoint) {
+    let Some(executor) = ready(hart) else {
         return;
     };
+    learn(executor, hart);
     {
         let mut lent = LENT.lock();
         if lent.half.is_open() {
             report(hart, &mut lent);
         }
-        lent.half = Half::begin(platform().time.ticks());
+        lent.half = Half::begin(Kind::Resume, platform().time.ticks());
     }
-    let mut frame = entry::frame_at(vector);
-    lend(executor, hart, &mut frame);
-    irqs_off::end();
-    // SAFETY: the frame is the OS's on this hart, whose call chain ends here.
-    unsafe { entry::return_to(&frame, hart.stack_top()) }
+    let frame = entry::frame_at(vector);
+    lend(executor, hart, &frame)
 }
 
-/// Lets the weak hart run the OS from the frame on, and puts into the frame where that ends.
-fn lend(executor: &Executor, hart: ThisHart, frame: &mut TrapFrame) {
+/// Lets the weak hart run the OS from the frame on, and continues the OS where that ends. The other
+/// harts of the OS are stopped, or have given their states.
+pub(super) fn lend(executor: &Executor, hart: ThisHart, frame: &TrapFrame) -> ! {
     let place = place_of(&hart);
-    {
-        let mut lent = LENT.lock();
-        lent.lender = place;
-        hand_over(hart, frame, &mut lent.harts[place]);
+    LENT.lock().place = place;
+    give(executor, hart, frame);
+    ask(executor, hart, place);
+    wait(executor, hart, place)
+}
+
+/// Gives the calling hart's state away. No other hart can interrupt the OS on it afterwards.
+pub(super) fn give(executor: &Executor, hart: ThisHart, frame: &TrapFrame) {
+    let place = place_of(&hart);
+    hart.take_requests();
+    hand_over(hart, frame, &mut LENT.lock().harts[place]);
+    executor.lend(place);
+}
+
+/// Asks the weak hart, and rests until it begins. All lent harts are given back if it does not.
+fn ask(executor: &Executor, hart: ThisHart, place: usize) {
+    let time = &platform().time;
+    let latest = time.ticks() + time.ticks_in(PATIENCE_MS * 1_000_000);
+    assert!(executor.ask.ask(), "the harts of one OS are lent at a time");
+    executor.ipi.send();
+    while executor.has_lent(place) && executor.ask.is_asked() {
+        if time.ticks() >= latest && executor.ask.withdraw() {
+            let mut lent = LENT.lock();
+            lent.end = End::Absent;
+            executor.give_back(lent.running());
+            return hart::others().for_each(Hart::ring);
+        }
+        hart.timer().rest_until(latest);
+        hart.handle_ipi();
     }
-    executor.is_lent.store(true, Ordering::Release);
-    let is_done = is_carried_out(executor, hart);
-    let mut lent = LENT.lock();
-    match is_done {
-        true if hand_back::call_again(hart, &mut lent) => {}
-        true => report(hart, &mut lent),
-        false => (hart.domain()).say(format_args!("executor: the weak hart does not answer")),
+}
+
+/// Rests until the calling hart, which has lent its state, is given back. Continues the OS.
+pub(super) fn wait(executor: &Executor, hart: ThisHart, place: usize) -> ! {
+    while executor.has_lent(place) {
+        hart.timer().rest_until(NEVER);
+        hart.handle_ipi();
     }
-    if is_done && !executor.take(place) {
-        drop(lent);
+    if !executor.take(place) {
         // The OS has stopped this hart.
         hart.wait()
     }
-    take_back(hart, frame, &mut lent.harts[place]);
+    go_on(hart, place)
+}
+
+/// Continues the OS on the calling hart, which was given back. The hart at which the work has ended
+/// reports it, and serves the OS's call, if that was the end. The hart serves the call on its empty
+/// stack: one that sleeps lends again in it.
+fn go_on(own: ThisHart, place: usize) -> ! {
+    let mut frame = entry::frame_at(EntryPoint::default());
+    let calls = {
+        let mut lent = LENT.lock();
+        let is_end = lent.place == place;
+        if is_end && !hand_back::call_again(own, &mut lent) {
+            report(own, &mut lent);
+        }
+        take_back(own, &mut frame, &mut lent.harts[place]);
+        arm(own);
+        is_end && matches!(lent.end, End::Sleep | End::Call)
+    };
+    irqs_off::end();
+    // SAFETY: the frame is the OS's on this hart, whose call chain ends here.
+    unsafe {
+        match calls {
+            true => entry::call_from(&frame, own.stack_top()),
+            false => entry::return_to(&frame, own.stack_top()),
+        }
+    }
 }
 
 /// Notes the properties of a hart, before it runs an OS.
@@ -75,7 +128,7 @@ pub(crate) fn join(hart: ThisHart) {
 
 /// Returns whether the harts of the OS are lent. The weak hart then takes their starts.
 pub(crate) fn is_lent() -> bool {
-    executor().is_some_and(|executor| executor.is_lent.load(Ordering::Acquire))
+    executor().is_some_and(|executor| executor.lent.load(Ordering::Acquire) != 0)
 }
 
 /// Continues the OS on the calling hart, which was started while it was lent. Returns if it was not.
@@ -84,103 +137,29 @@ pub(crate) fn take_started(own: ThisHart) {
         return;
     };
     let place = place_of(&own);
-    if !executor.take(place) {
-        return;
+    if executor.take(place) {
+        own.set_up_csrs();
+        go_on(own, place)
     }
-    own.set_up_csrs();
-    let mut frame = entry::frame_at(EntryPoint::default());
-    take_back(own, &mut frame, &mut LENT.lock().harts[place]);
-    // SAFETY: the frame is the OS's on this hart, whose call chain ends here.
-    unsafe { entry::return_to(&frame, own.stack_top()) }
 }
 
 /// Lends the hart again at the end of a trap, if the weak hart has not ended its half.
 #[cfg(feature = "hand-back")]
-pub(crate) fn lend_again(hart: ThisHart, frame: &mut TrapFrame) {
+pub(crate) fn lend_again(hart: ThisHart, frame: &TrapFrame) {
     let Some(executor) = executor() else {
         return;
     };
     {
         let mut lent = LENT.lock();
-        if !lent.half.is_open() || lent.lender != place_of(&hart) {
+        if !lent.half.is_open() || lent.place != place_of(&hart) {
             return;
         }
         let others_run = hart::others().any(|other| other.state() != HsmState::Stopped);
-        if !is_supervisor(frame) || others_run {
+        if !frame.is_of_supervisor() || others_run {
             lent.end = if others_run { End::Turn } else { End::User };
             return report(hart, &mut lent);
         }
     }
     hart.timer().set_machine_timer(NEVER);
-    lend(executor, hart, frame);
-}
-
-/// Asks the weak hart, and rests until it is done. Returns false if it does not begin.
-fn is_carried_out(executor: &Executor, hart: ThisHart) -> bool {
-    let time = &platform().time;
-    let latest = time.ticks() + time.ticks_in(PATIENCE_MS * 1_000_000);
-    assert!(executor.ask.ask(), "one hart is lent");
-    executor.ipi.send();
-    while !executor.ask.is_done() {
-        let is_asked = executor.ask.is_asked();
-        if is_asked && time.ticks() >= latest && executor.ask.withdraw() {
-            executor.is_lent.store(false, Ordering::Release);
-            return false;
-        }
-        hart.timer()
-            .rest_until(if is_asked { latest } else { NEVER });
-        hart.handle_ipi();
-    }
-    true
-}
-
-/// Returns whether the frame's trap came from the OS itself: not from a program or a guest.
-#[cfg(feature = "hand-back")]
-fn is_supervisor(frame: &TrapFrame) -> bool {
-    use poorwill_arch::csr::status;
-    let mode = frame.mstatus as u64 & (status::MPP | status::MPV);
-    mode == status::MPP_SUPERVISOR
-}
-
-/// Ends the half, and tells the domain.
-fn report(hart: ThisHart, lent: &mut Lent) {
-    let mut counts = Counts::default();
-    let mut harts = 0;
-    for own in lent
-        .harts
-        .iter_mut()
-        .map(|hart| core::mem::take(&mut hart.counts))
-    {
-        harts += u32::from(own.instructions > 0);
-        counts.instructions += own.instructions;
-        counts.translated += own.translated;
-        counts.device_accesses += own.device_accesses;
-        counts.interrupts += own.interrupts;
-        counts.exceptions += own.exceptions;
-    }
-    let end = match lent.end {
-        End::User => "user",
-        End::Call => "call",
-        End::Unknown => "instruction",
-        End::Late => "late",
-        End::Turn => "turn",
-    };
-    let Half {
-        began,
-        hand_backs,
-        own,
-    } = lent.half.end();
-    let domain = hart.domain();
-    if hand_backs > 0 {
-        domain.say(format_args!("executor hand_backs={hand_backs}"));
-    }
-    domain.say(format_args!(
-        "executor harts={harts} instructions={} translated={} own={own} mmio={} interrupts={} exceptions={} ms={} end={end}",
-        counts.instructions,
-        counts.translated,
-        counts.device_accesses,
-        counts.interrupts,
-        counts.exceptions,
-        platform().time.milliseconds_since(began),
-    ));
+    lend(executor, hart, frame)
 }

@@ -7,8 +7,9 @@ use poorwill_arch::Mmio;
 use poorwill_arch::ipi::Ipi;
 use poorwill_devicetree::{MAX_LENT, Machine, Plic, WeakHart};
 use poorwill_drivers::{HartDeadline, SharedContext};
-use poorwill_hart::{AskCell, IpiDevice};
-use poorwill_translate::{Activity, VirtualHart};
+use poorwill_hart::trigger::Triggers;
+use poorwill_hart::{AskCell, Gathering, IpiDevice};
+use poorwill_translate::{Activity, End, Half, VirtualHart};
 use spin::{Mutex, Once};
 
 use super::lower;
@@ -26,8 +27,17 @@ pub(super) struct Executor {
     pub(super) ask: AskCell,
     /// It waits for jobs.
     pub(super) has_arrived: AtomicBool,
-    /// The OS's harts are lent. They take no start.
-    pub(super) is_lent: AtomicBool,
+    /// Harts, by their places, that have lent their state and wait for its end. While there is one,
+    /// the OS's stopped harts take no start.
+    pub(super) lent: AtomicU32,
+    /// Harts of the OS that leave it for the suspend half.
+    pub(super) gathering: Gathering,
+    /// The start of the OS's suspend half.
+    pub(super) triggers: Triggers<MAX_LENT>,
+    /// The start was searched for.
+    pub(super) has_searched: AtomicBool,
+    /// A missing trigger was reported.
+    pub(super) has_reported: AtomicBool,
     /// Harts, by their places, that were given back and have not taken their state yet.
     pub(super) given: AtomicU32,
 }
@@ -35,6 +45,23 @@ pub(super) struct Executor {
 impl Executor {
     pub(super) fn has_arrived(&self) -> bool {
         self.has_arrived.load(Ordering::Acquire)
+    }
+
+    /// Notes that the hart at a place has lent its state.
+    pub(super) fn lend(&self, place: usize) {
+        self.lent.fetch_or(1 << place, Ordering::AcqRel);
+    }
+
+    /// Returns whether the hart at a place waits for its state.
+    pub(super) fn has_lent(&self, place: usize) -> bool {
+        self.lent.load(Ordering::Acquire) >> place & 1 != 0
+    }
+
+    /// Ends the lending: the harts of `given` have an OS, and may take their state. The other lent
+    /// harts were stopped. Returns the places of all that wait.
+    pub(super) fn give_back(&self, given: u32) -> u32 {
+        self.given.fetch_or(given, Ordering::Release);
+        self.lent.swap(0, Ordering::AcqRel) | given
     }
 
     /// Takes the calling hart's state back, once. Returns whether it was given.
@@ -58,62 +85,13 @@ pub(crate) fn release() {
     }
 }
 
-/// Why the weak hart has given a hart back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// A program is next.
-    User,
-    /// An SBI call that the lent hart makes itself.
-    Call,
-    /// An instruction that the lent hart executes itself.
-    Unknown,
-    /// The time for the work is over.
-    Late,
-    /// A build for tests gives the hart back between any two instructions.
-    Turn,
-}
-
-/// The work from a wake to the OS's first program.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Half {
-    /// `time` at its start; zero before it and after it.
-    pub(super) began: u64,
-    /// Times when the hart was given back and then lent again.
-    pub(super) hand_backs: u64,
-    /// The weak hart's own instructions.
-    pub(super) own: u64,
-}
-
-impl Half {
-    const NONE: Half = Half {
-        began: 0,
-        hand_backs: 0,
-        own: 0,
-    };
-
-    pub(super) fn begin(now: u64) -> Self {
-        Half {
-            began: now.max(1),
-            ..Half::NONE
-        }
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.began != 0
-    }
-
-    pub(super) fn end(&mut self) -> Self {
-        core::mem::replace(self, Half::NONE)
-    }
-}
-
 /// The lent harts of an OS.
 #[derive(Debug)]
 pub(super) struct Lent {
     /// All harts of the OS, by their places in the list of harts.
     pub(super) harts: ArrayVec<VirtualHart, MAX_LENT>,
-    /// Place of the hart that lends.
-    pub(super) lender: usize,
+    /// Place of the hart that lends; afterwards, of the hart at which the work has ended.
+    pub(super) place: usize,
     pub(super) end: End,
     pub(super) half: Half,
 }
@@ -136,7 +114,7 @@ impl Lent {
 /// the weak hart.
 pub(super) static LENT: Mutex<Lent> = Mutex::new(Lent {
     harts: ArrayVec::new_const(),
-    lender: 0,
+    place: 0,
     end: End::Unknown,
     half: Half::NONE,
 });
@@ -179,7 +157,11 @@ pub(crate) unsafe fn start(machine: &Machine) {
             plic: plic.base,
             ask: AskCell::new(),
             has_arrived: AtomicBool::new(false),
-            is_lent: AtomicBool::new(false),
+            lent: AtomicU32::new(0),
+            gathering: Gathering::new(),
+            triggers: Triggers::new(),
+            has_searched: AtomicBool::new(false),
+            has_reported: AtomicBool::new(false),
             given: AtomicU32::new(0),
         }
     });

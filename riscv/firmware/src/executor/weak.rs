@@ -5,12 +5,12 @@ use core::sync::atomic::Ordering;
 
 use poorwill_arch::{counters, csr, fence, set_thread_pointer, wait_for_interrupt};
 use poorwill_hart::{HsmState, IpiDevice, NEVER, interrupt};
-use poorwill_translate::{Activity, Blocks, Stop, VirtualHart, first_deadline, next_turn};
+use poorwill_translate::{Activity, Blocks, End, Stop, VirtualHart, first_deadline, next_turn};
 
 use super::calls;
 use super::hand_back;
 use super::host::Reach;
-use super::lent::{End, Executor, LENT, Lent, executor};
+use super::lent::{Executor, LENT, Lent, executor};
 use super::lower::{self, BLOCKS, Lower};
 use crate::entry::{self, stack};
 use crate::hart::{self, Hart};
@@ -53,20 +53,21 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
             wait_for_interrupt();
             continue;
         }
-        let (lender, given) = {
+        let given = {
             let mut lent = LENT.lock();
             let before = csr::read::<{ csr::MINSTRET }>();
             let given = run(executor, &mut lent);
             lent.half.own += csr::read::<{ csr::MINSTRET }>().wrapping_sub(before);
-            (lent.lender, given)
+            given
         };
         stack::verify(stack_top);
-        executor.given.fetch_or(given, Ordering::Release);
-        executor.is_lent.store(false, Ordering::Release);
-        executor.ask.done();
-        // The lender may have stopped, and another hart may have been requested to start.
-        let has_work =
-            |(place, hart): &(usize, &Hart)| *place == lender || hart.state() != HsmState::Stopped;
+        // The next lending may begin once a hart is given back.
+        executor.ask.end();
+        let waiting = executor.give_back(given);
+        // Another hart may have been requested to start.
+        let has_work = |(place, hart): &(usize, &Hart)| {
+            waiting >> place & 1 != 0 || hart.state() != HsmState::Stopped
+        };
         let all = hart::all().iter().enumerate();
         all.filter(has_work).for_each(|(_, hart)| hart.ring());
     }
@@ -74,7 +75,7 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
 
 /// Runs the lent harts until they are to be given back. Returns the places of those with an OS.
 fn run(executor: &Executor, lent: &mut Lent) -> u32 {
-    let domain = hart::all()[lent.lender].domain();
+    let domain = hart::all()[lent.place].domain();
     let Some(plan) = domain.plan.get() else {
         // The lender has looked.
         return lent.running();
@@ -90,7 +91,7 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
     let time = &platform().time;
     let mut began = time.ticks();
     let last = lent.instructions().saturating_add(hand_back::INSTRUCTIONS);
-    let mut place = lent.lender;
+    let mut place = lent.place;
     let mut shared = 0;
     let mut blocks = BLOCKS.lock();
     let mut blocks = blocks.as_mut().filter(|_| !cfg!(feature = "hand-back"));
@@ -121,12 +122,13 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
             Stop::Turn | Stop::Pauses => {}
             Stop::Waits => hart.activity = Activity::Waits,
             Stop::Call if calls::serve(&mut lent.harts, place, domain) => {}
-            Stop::Call => break End::Call,
+            Stop::Call => break calls::end(&lent.harts[place]),
             Stop::User => break End::User,
             Stop::Unknown => break End::Unknown,
             Stop::Lost => panic!("translated code has left its region"),
         }
     };
+    lent.place = place;
     executor.interrupts.close();
     fence::everything();
     lent.running()

@@ -108,6 +108,16 @@ impl<'d> DomainStopped<'d> {
         }
     }
 
+    /// For a domain of which the calling hart alone runs, in machine mode.
+    ///
+    /// # Errors
+    ///
+    /// A hart that is not stopped.
+    pub(crate) fn alone(domain: &'d LiveDomain) -> Result<Self, &'static Hart> {
+        others_stopped(domain)?;
+        Ok(DomainStopped(domain))
+    }
+
     /// For a domain that sleeps with the machine: only the machine's wake ends that, by this hart.
     /// `None`: it does not sleep, or has ended.
     pub(crate) fn asleep(domain: &'d LiveDomain) -> Option<Self> {

@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::memory_fingerprint;
-use poorwill_hart::{HartContext, PageTables};
+use poorwill_hart::{HartContext, NEVER, PageTables};
 use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{AddressSpace, Free, FreeListError, Span, free_pages};
@@ -297,7 +297,11 @@ impl Domain for LiveDomain {
             });
         }
         let tables = PageTables::of_satp(satp).ok_or(FreeListError::NoPageTables)?;
-        let found = free_pages(memory, &KernelSpace(tables), free)?;
+        let space = KernelSpace {
+            tables,
+            until: NEVER,
+        };
+        let found = free_pages(memory, &space, free)?;
         #[cfg(feature = "poison-free")]
         poison(memory, free, found.contents);
         Ok(found)
@@ -344,11 +348,15 @@ impl Domain for LiveDomain {
 }
 
 /// The kernel's address space. A search in it stops when the power fails.
-struct KernelSpace(PageTables);
+pub(crate) struct KernelSpace {
+    pub(crate) tables: PageTables,
+    /// `time` at which a search stops, too.
+    pub(crate) until: u64,
+}
 
 impl AddressSpace for KernelSpace {
     fn span(&self, memory: &OsMemory, address: u64) -> Option<Span> {
-        self.0.span(memory, address)
+        self.tables.span(memory, address)
     }
 
     fn find(
@@ -358,15 +366,16 @@ impl AddressSpace for KernelSpace {
         most: u64,
         is_found: &dyn Fn(&PhysRange) -> bool,
     ) -> Option<PhysRange> {
-        self.0.find(memory, first, most, is_found)
+        self.tables.find(memory, first, most, is_found)
     }
 
     fn goes_on(&self) -> bool {
-        power_fail::check().is_ok()
+        let is_late = self.until != NEVER && platform().time.ticks() >= self.until;
+        !is_late && power_fail::check().is_ok()
     }
 
     fn is_image(&self, address: u64) -> bool {
-        self.0.is_image(address)
+        self.tables.is_image(address)
     }
 }
 

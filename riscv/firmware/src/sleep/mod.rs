@@ -12,4 +12,5 @@ mod run;
 mod woken;
 
 pub(crate) use domains::{Depth, Refused, may_sleep, sleep};
+pub(crate) use machine::KernelSpace;
 pub(crate) use run::{discard_images, wake};

@@ -12,6 +12,7 @@
 
 mod ask;
 mod domains;
+mod gathering;
 mod hsm;
 mod job_gate;
 mod mailbox;
@@ -46,6 +47,8 @@ macro_rules! variant {
             pub(crate) mod ask;
             #[path = "../../../../portable/sleep/src/domain_state.rs"]
             pub(crate) mod domain_state;
+            #[path = "../../src/gathering.rs"]
+            pub(crate) mod gathering;
             #[path = "../../src/hsm.rs"]
             pub(crate) mod hsm;
             #[path = "../../src/job_gate.rs"]

@@ -24,6 +24,11 @@ struct Table([AtomicUsize; ENTRIES]);
 
 static TABLES: [Table; 3] = [const { Table([const { AtomicUsize::new(0) }; ENTRIES]) }; 3];
 
+static IMAGE_TABLES: [Table; 2] = [const { Table([const { AtomicUsize::new(0) }; ENTRIES]) }; 2];
+
+/// The entry of the root for the pages of [`map_image`].
+const IMAGE: usize = 510;
+
 /// The entry of the root for the pages of [`map`].
 const SECOND_TIME: usize = 8;
 
@@ -50,6 +55,18 @@ pub(crate) fn page_of_code() -> usize {
 
 /// Runs `job` with translation on.
 pub(crate) fn with(job: impl FnOnce()) {
+    set_satp(prepare());
+    job();
+    set_satp(0);
+}
+
+/// Turns translation on, on the calling hart. A wake turns it off.
+pub(crate) fn turn_on() {
+    set_satp(prepare());
+}
+
+/// Fills the tables, and returns their value of `satp`.
+fn prepare() -> usize {
     let [root, middle, low] = &TABLES;
     let table = |table: &Table| core::ptr::from_ref(table).addr();
     for (gibibyte, entry) in root.0.iter().take(4).enumerate() {
@@ -58,9 +75,17 @@ pub(crate) fn with(job: impl FnOnce()) {
     }
     root.0[SECOND_TIME].store(table(middle) >> 2 | VALID, Ordering::Relaxed);
     middle.0[0].store(table(low) >> 2 | VALID, Ordering::Relaxed);
-    set_satp(8 << 60 | table(root) >> 12);
-    job();
-    set_satp(0);
+    8 << 60 | table(root) >> 12
+}
+
+/// Maps a physical page as the `number`th of the last 2 GiB, where kernels have their images.
+pub(crate) fn map_image(number: usize, physical: usize, flags: usize) {
+    let [middle, low] = &IMAGE_TABLES;
+    let table = |table: &Table| core::ptr::from_ref(table).addr() >> 2 | VALID;
+    let entry = physical >> 2 | flags | VALID | ACCESSED_DIRTY;
+    low.0[number].store(entry, Ordering::Relaxed);
+    middle.0[0].store(table(low), Ordering::Relaxed);
+    TABLES[0].0[IMAGE].store(table(middle), Ordering::Relaxed);
 }
 
 fn set_satp(value: usize) {

@@ -2,7 +2,8 @@
 //! interrupts of devices. The case ends with an
 //! instruction that the weak hart does not know, so that the OS's hart continues.
 //!
-//! On the command line: `cycles=N` sleeps in a row; `rounds=N` of the case of remapped pages.
+//! On the command line: `cycles=N` sleeps in a row; `rounds=N` of the case of remapped pages; `last_ms=N`
+//! of the last sleep of the case of calls.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,15 +16,22 @@ use crate::{
     },
     check, irqchip,
     machine::Machine,
-    say, write_csr,
+    say,
+    verdict::check_error,
+    write_csr,
 };
+use sbi_spec::{binary::Error::InvalidParam, srst};
 
-/// A timer ends each sleep after this part of a second.
-const PARTS: u64 = 5;
+/// A timer ends each sleep after this time.
+const SLEEP_MS: usize = 200;
 
 /// Sleeps until a timer ends that.
-fn sleep_once(machine: &Machine, cycle: usize) {
-    let _ = sbi_rt::set_timer(arch::time() + machine.timebase / PARTS);
+pub(super) fn sleep_once(machine: &Machine, cycle: usize) {
+    sleep_for(machine, cycle, SLEEP_MS);
+}
+
+fn sleep_for(machine: &Machine, cycle: usize, ms: usize) {
+    let _ = sbi_rt::set_timer(arch::time() + ms as u64 * machine.timebase / 1000);
     write_csr!("sie", arch::TIMER);
     let mut context = Context::default();
     let outcome = sleep::suspend(0, &mut context);
@@ -74,11 +82,32 @@ pub(super) fn run(machine: &Machine, hart: usize) {
         wild::closed_data(machine);
         wild::machine_contexts(machine);
         irqchip::take_console_interrupt(machine, hart);
-        let csr = guard::read_machine_csr();
-        check!(
-            csr == Some(guard::ILLEGAL_INSTRUCTION),
-            "read mstatus: {csr:?}"
-        );
+        give_back();
         say!("cycle {cycle}: lent and given back");
     }
+}
+
+/// Executes an instruction that the weak hart does not know.
+pub(super) fn give_back() {
+    let csr = guard::read_machine_csr();
+    check!(
+        csr == Some(guard::ILLEGAL_INSTRUCTION),
+        "read mstatus: {csr:?}"
+    );
+}
+
+/// Calls that the weak hart does not serve: the lent hart serves them without the OS in between. The
+/// OS sleeps twice, the second time while it is lent.
+pub(super) fn calls(machine: &Machine) {
+    sleep_once(machine, 1);
+    let answer = sleep::suspend_invalid(1, sleep::wake_vector());
+    check_error("an unknown type, by a lent hart", answer, &[InvalidParam]);
+    sleep_once(machine, 2);
+    sleep_for(machine, 3, machine.number("last_ms", SLEEP_MS));
+    const BAD: u32 = 0x7fff_ffff;
+    // SAFETY: the firmware refuses the type.
+    let answer =
+        unsafe { sbi_rt::raw::sbi_call_2(srst::EID_SRST, srst::SYSTEM_RESET, BAD as usize, 0) };
+    check_error("an unknown reset, by a lent hart", answer, &[InvalidParam]);
+    say!("a lent hart's calls were served");
 }

@@ -22,6 +22,7 @@ mod sbi;
 mod seal_bench;
 mod sleep_wake;
 mod susp;
+mod suspend_half;
 mod traffic;
 mod wild;
 
@@ -39,10 +40,17 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "census" => census::run(machine, hart),
         "calls" => calls::run(machine, hart),
         "fuzz" => fuzz::run(machine, hart),
-        "instructions" => instructions::run(machine, hart),
+        "instructions" => {
+            if machine.number("armed", 0) == 1 {
+                suspend_half::arm(machine);
+            }
+            instructions::run(machine, hart);
+        }
         "handover" => handover::run(machine),
         "legacy" => legacy::run(machine, hart),
         "lent" => lent::run(machine, hart),
+        "lent-calls" => lent::calls(machine),
+        "lent-suspend" => suspend_half::run(machine, hart),
         "lent-remapped" => lent::remapped(machine),
         "mediated" => mediated::run(machine, hart),
         "panic" => panic::run(machine, hart),
@@ -63,7 +71,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "bus" => bus::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-remapped, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, dbcn, bus"
+                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-calls, lent-remapped, lent-suspend, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, dbcn, bus"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

@@ -76,6 +76,14 @@ pub(super) fn closed_data(machine: &Machine) {
     }
 }
 
+/// Loads from devices of machine mode and stores to them fault.
+pub(super) fn closed_devices(machine: &Machine) {
+    for &(name, address) in &machine.machine_devices {
+        check_unreadable(name, address);
+        check_no_store(name, address, 0);
+    }
+}
+
 /// A load of what is at `address` faults.
 fn check_unreadable(what: &str, address: usize) {
     // Devices take loads of 32 bits; memory takes all.
