@@ -8,6 +8,7 @@ pub mod appliance;
 pub mod compare;
 mod counted;
 mod counters;
+pub mod cut;
 pub mod domains;
 pub mod energy;
 pub mod host;

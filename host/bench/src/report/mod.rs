@@ -4,6 +4,7 @@
 mod domains;
 mod energy;
 mod figures;
+pub mod levels;
 pub mod plot;
 pub mod tables;
 

@@ -277,7 +277,7 @@ fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2]) -> Drawn {
 }
 
 /// A number as an axis shows it.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let digits: Range<f64> = 0.0..0.1;
     match value {
         zero if zero.abs() < 1e-9 => "0".into(),

@@ -87,6 +87,28 @@ impl StopTime {
         self.before.saturating_add(self.after)
     }
 
+    /// Decides whether the power-fail line may be armed: Stop must end within `hold_up` ticks, which are
+    /// `hold_up_us` microseconds. `microseconds` converts ticks. Returns Stop's microseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`HoldUpTooShort`].
+    pub fn decide(
+        &self,
+        hold_up: u64,
+        hold_up_us: u32,
+        microseconds: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, HoldUpTooShort> {
+        let stop_us = microseconds(self.total());
+        match self.total() <= hold_up {
+            true => Ok(stop_us),
+            false => Err(HoldUpTooShort {
+                stop_us,
+                hold_up_us,
+            }),
+        }
+    }
+
     /// Ticks from the power failure until all devices must be quiet: three quarters of the hold-up, or
     /// less if the rest takes longer than the last quarter.
     #[must_use]
@@ -141,6 +163,21 @@ mod tests {
         assert_eq!(time.quiet(200), 100);
         assert_eq!(time.quiet(50), 0);
         assert_eq!(StopTime::measured(100).after, 125);
+    }
+
+    #[test]
+    fn a_stop_as_long_as_the_hold_up_is_armed() {
+        let time = StopTime {
+            before: 400,
+            after: 600,
+        };
+        let decide = |hold_up| time.decide(hold_up, 100, |ticks| ticks / 10);
+        assert_eq!(decide(1000), Ok(100));
+        let refused = decide(999).unwrap_err();
+        assert_eq!(
+            std::string::ToString::to_string(&refused),
+            "stop takes 100 us, the power lasts 100 us"
+        );
     }
 
     #[test]
