@@ -42,6 +42,18 @@ fn known() -> String {
 /// The longest hold-up. The device tree's property could have 71 minutes.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+impl Default for Supply {
+    /// An ATX supply.
+    fn default() -> Self {
+        let (name, hold_up_us, source) = SUPPLIES[0];
+        Supply {
+            name: name.to_owned(),
+            hold_up_us,
+            source,
+        }
+    }
+}
+
 impl FromStr for Supply {
     type Err = SupplyError;
 

@@ -14,13 +14,13 @@ pub struct Work {
 }
 
 impl Work {
-    /// The work that `make figures-cut` measured, at 0.66 instructions a cycle and 500 ns for a
-    /// device access: 165,231 instructions on 1 idle hart and 225,005 on 8, of which one performs 408
-    /// accesses; and an NVMe disk at work, which adds 10,000 instructions and 344 accesses.
+    /// The lines through the measurements of `poorwill bench cut`, at the base point and with 500 ns for
+    /// a device access: 1 to 32 idle harts take 762 to 2006 us, and 1 to 16 NVMe controllers on one hart
+    /// 1019 to 4671. Harts with caches of 16 KiB write these back in that time, too.
     pub const MEASURED: Work = Work {
-        first_ns: 830_000,
-        hart_ns: 32_300,
-        function_ns: 210_000,
+        first_ns: 787_000,
+        hart_ns: 38_900,
+        function_ns: 243_900,
     };
 
     /// Nanoseconds of Stop on `harts` harts, with no PCI function in use.

@@ -14,11 +14,11 @@ const NAMES: f64 = 0.35;
 
 /// A curve, or a level at one height.
 #[derive(Clone, Debug)]
-pub struct Named<T> {
+pub(super) struct Named<T> {
     /// Its name in the plot.
-    pub name: String,
+    pub(super) name: String,
     /// Its points in the order of x, or its height.
-    pub is: T,
+    pub(super) is: T,
 }
 
 /// Draws curves and levels as SVG. The y axis is logarithmic, so all values are positive.
@@ -26,7 +26,7 @@ pub struct Named<T> {
 /// # Errors
 ///
 /// The plot cannot be drawn.
-pub fn curves_and_levels(
+pub(super) fn curves_and_levels(
     curves: &[Named<Vec<(f64, f64)>>],
     levels: &[Named<f64>],
     [x, y]: [&str; 2],

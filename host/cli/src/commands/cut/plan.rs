@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use poorwill_bench::cut::{self, Plan, Question, Supply, Work};
-use poorwill_bench::report::levels::{Named, curves_and_levels};
+use poorwill_bench::report::cut::{STEPS, scaling};
 use poorwill_bench::table::table;
 use poorwill_devicetree::MAX_HARTS;
 use poorwill_machine::size::Bytes;
@@ -57,11 +57,6 @@ pub(super) struct PlanCommand {
     json: bool,
 }
 
-/// Cores of the plot's points, and cache sizes of its curves; a core's own size stands for each.
-const CORES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
-const OF_EACH: u64 = 16 << 10;
-const IN_ALL: [u64; 2] = [8 << 20, 40 << 20];
-
 impl PlanCommand {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         let question = Question {
@@ -81,7 +76,9 @@ impl PlanCommand {
             false => print!("{}", text(&question, &plan)),
         }
         if let Some(file) = &self.plot {
-            let svg = plot(&question)?;
+            let bar = progress::steps(STEPS);
+            let svg = scaling(&question, &Work::MEASURED, &|| bar.inc(1))?;
+            bar.finish_and_clear();
             fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
         }
         Ok(match plan.is_cut_in_use() {
@@ -178,81 +175,4 @@ fn value(question: &Question, plan: &Plan) -> Value {
         "is_cut_in_use": plan.is_cut_in_use(),
         "status": status(question, plan),
     })
-}
-
-/// Bytes of caches: of each core, or of all together.
-#[derive(Clone, Copy)]
-enum Size {
-    Each(u64),
-    All(u64),
-}
-
-impl Size {
-    fn of(self, cores: u64) -> u64 {
-        match self {
-            Size::Each(bytes) => bytes * cores,
-            Size::All(bytes) => bytes,
-        }
-    }
-
-    fn name(self) -> String {
-        match self {
-            Size::Each(bytes) => format!("{} each", Bytes(bytes)),
-            Size::All(bytes) => Bytes(bytes).to_string(),
-        }
-    }
-}
-
-/// LightPC's figure 22: Stop over cores and caches, beside the supplies. Functions and policy are
-/// the question's, and so is one more curve.
-fn plot(question: &Question) -> anyhow::Result<String> {
-    let mut sizes = vec![Size::Each(OF_EACH)];
-    sizes.extend(IN_ALL.map(Size::All));
-    if !IN_ALL.contains(&question.cache) {
-        sizes.push(Size::All(question.cache));
-    }
-    let bar = progress::steps((sizes.len() * CORES.len()) as u64);
-    let curves = sizes.iter().map(|size| {
-        let points = CORES.map(|cores| {
-            let cache = size.of(cores);
-            let plan = cut::plan(
-                &Question {
-                    cores,
-                    cache,
-                    shared: question.shared.min(cache),
-                    ..question.clone()
-                },
-                &Work::MEASURED,
-            )?;
-            bar.inc(1);
-            Ok((
-                f64::from(u32::try_from(cores)?),
-                milliseconds(plan.total_ns()),
-            ))
-        });
-        let points = points.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(Named {
-            name: size.name(),
-            is: points,
-        })
-    });
-    let curves = curves.collect::<anyhow::Result<Vec<_>>>()?;
-    bar.finish_and_clear();
-    let mut levels: Vec<_> = cut::SUPPLIES
-        .map(|(name, us, _)| (name.to_owned(), us))
-        .into();
-    if !levels.iter().any(|(name, _)| *name == question.supply.name) {
-        levels.push((question.supply.name.clone(), question.supply.hold_up_us));
-    }
-    let levels = levels.into_iter().map(|(name, us)| Named {
-        name: format!("{name}: {} ms", f64::from(us) / 1000.0),
-        is: f64::from(us) / 1000.0,
-    });
-    let levels: Vec<_> = levels.collect();
-    curves_and_levels(&curves, &levels, ["cores", "Stop, ms"])
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a point of a plot")]
-fn milliseconds(ns: u64) -> f64 {
-    ns as f64 / 1e6
 }
