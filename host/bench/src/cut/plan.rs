@@ -115,6 +115,7 @@ pub fn plan(question: &Question, work: &Work) -> Result<Plan, PlanError> {
         shared: work.first_ns.saturating_sub(hart.saturating_mul(2)),
         flush: caches_ns,
         clean: 0,
+        passes: 0,
         written: question.cache,
     };
     let stop = rehearsal.predict(question.cores, Some(question.cache));

@@ -15,6 +15,9 @@ pub struct Rehearsal {
     pub flush: u64,
     /// Writes all caches back again, now without dirty lines.
     pub clean: u64,
+    /// How many times Stop writes all caches back for single lines of the record: the first time before
+    /// the devices are quiet.
+    pub passes: u64,
     /// Bytes of the coordinator's parts.
     pub written: u64,
 }
@@ -59,10 +62,14 @@ impl Rehearsal {
         let dirty = (self.flush.saturating_sub(self.clean)).saturating_mul(cached) / held;
         let others = (self.hart / SHARE).saturating_mul(harts.saturating_sub(1));
         let parts = self.hart.saturating_add(others).saturating_add(self.shared);
-        let after = parts.saturating_add(self.clean).saturating_add(dirty);
+        let passes = |number: u64| self.clean.saturating_mul(number);
+        let first = self.passes.min(1);
+        let flushes = passes(1 + self.passes.saturating_sub(1));
+        let after = parts.saturating_add(flushes).saturating_add(dirty);
         // A hart ends its trap in less time than it writes its part. The functions are listed, and
         // then saved.
         let before = self.hart.saturating_add(self.survey.saturating_mul(2));
+        let before = before.saturating_add(passes(first));
         StopTime {
             before: with_margin(before),
             after: with_margin(after),
@@ -133,6 +140,7 @@ mod tests {
         shared: 400,
         flush: 90,
         clean: 50,
+        passes: 0,
         written: 1000,
     };
 
@@ -151,6 +159,25 @@ mod tests {
         // Smaller caches cannot hold all that was written.
         assert_eq!(flush(Some(500)), flush(Some(1000)));
         assert_eq!(flush(None), flush(Some(1000)));
+    }
+
+    #[test]
+    fn a_line_without_means_of_its_own_takes_all_caches() {
+        let time = |passes| {
+            let rehearsal = Rehearsal {
+                passes,
+                ..REHEARSAL
+            };
+            let time = rehearsal.predict(1, Some(1000));
+            (time.before, time.after)
+        };
+        let (before, after) = time(0);
+        assert_eq!(time(1), (before + 63, after), "50, and a quarter");
+        assert_eq!(
+            (after, time(4)),
+            (738, (before + 63, 925)),
+            "150, and a quarter"
+        );
     }
 
     #[test]
@@ -197,6 +224,7 @@ mod tests {
             shared,
             flush,
             clean,
+            passes: 3,
             written,
         }
     }
