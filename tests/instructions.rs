@@ -135,6 +135,7 @@ fn prepare() -> anyhow::Result<(BenchOptions, tempfile::TempDir)> {
         .prefix("perf-")
         .tempdir_in(&cache)?;
     let options = BenchOptions {
+        assumed: poorwill_bench::cut::Assumptions::default(),
         firmware,
         folder: folder.path().to_owned(),
         rounds: 1,

@@ -1,5 +1,5 @@
 //! `poorwill trace` on a stock kernel: a short trace of a program is recorded twice, and both have the
-//! same bytes. `poorwill memory` runs it.
+//! same bytes. `poorwill memory` runs it. Stop and Go are traced, too.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use poorwill_bench::cut::{
+    self, Assumptions, CutOptions, Inputs, Load, MOST_GO, MOST_STOP, Subject,
+};
 use poorwill_machine::{Qemu, paths};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -140,4 +143,42 @@ fn a_trace_repeats_and_runs() {
         }
         Err(error) => eprintln!("skipped: {error:#}"),
     }
+}
+
+/// Two cuts of one machine take the same time on the model, and neither takes more than a board allows.
+#[test]
+fn stop_and_go_are_traced() -> anyhow::Result<()> {
+    let firmware = paths::firmware()?;
+    let folder = tempfile::tempdir()?;
+    let options = CutOptions {
+        inputs: Inputs::find(firmware, folder.path().to_owned())?,
+        subjects: vec![Subject::new(2, Load::Idle)],
+        assumed: Assumptions::default(),
+    };
+    let mut results = None;
+    cut::measure(&options, &mut results, &|_| ())?;
+    let results = results.context("results")?;
+    let measured = results.machines.first().context("a machine")?;
+    let [one, other] = &measured.cuts[..] else {
+        anyhow::bail!("{measured:?}");
+    };
+    ensure!(one == other, "{one:?} {other:?}");
+    for (phase, least, most) in [(one.stop, 50_000, MOST_STOP), (one.go, 500_000, MOST_GO)] {
+        ensure!((least..=most).contains(&phase.instructions), "{phase:?}");
+        // An instruction takes a cycle at least. Memory has its share, and the caches keep it small.
+        let per_cycle = phase.per_cycle();
+        ensure!((0.2..1.0).contains(&per_cycle), "{per_cycle}: {phase:?}");
+        ensure!(phase.settled_ns >= phase.time_ns, "{phase:?}");
+    }
+    // Each hart writes its part of the record: five pages at most, and at least a line of each.
+    ensure!(one.stop.writes > 100, "{one:?}");
+    ensure!(
+        one.accesses > 0 && one.stop_ns() > one.stop.settled_ns,
+        "{one:?}"
+    );
+    ensure!(
+        0 < one.after_ticks && one.after_ticks < one.ticks,
+        "{one:?}"
+    );
+    Ok(())
 }

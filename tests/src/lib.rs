@@ -15,7 +15,6 @@ mod domains;
 mod evidence;
 mod expand;
 mod faults;
-pub mod figures;
 mod forge;
 mod frames;
 mod gdb;

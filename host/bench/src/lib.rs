@@ -8,6 +8,7 @@ pub mod appliance;
 pub mod compare;
 mod counted;
 mod counters;
+pub mod cut;
 pub mod domains;
 pub mod energy;
 pub mod host;
@@ -37,6 +38,7 @@ use poorwill_machine::size::Bytes;
 
 use crate::appliance::{ApplianceOptions, Audience};
 use crate::compare::CompareOptions;
+use crate::cut::{CutOptions, Inputs};
 use crate::results::Results;
 
 /// A measurement that can be run by itself.
@@ -55,6 +57,8 @@ pub enum Part {
     /// A critical guest and a Linux in domains: their wakes, compared with cold boots and with a
     /// Linux alone.
     Domains,
+    /// Stop and Go of machines with persistent memory, on LightPC's memory controller.
+    Cut,
     /// Sleep and wake, compared with cold boot, hibernation, QEMU's save and restore, and plain
     /// copies.
     Compare,
@@ -104,6 +108,14 @@ pub fn measure(
         }
         Part::Instructions => {
             results.instructions = instructions::measure(options, tell)?;
+        }
+        Part::Cut => {
+            let options = CutOptions {
+                inputs: Inputs::find(options.firmware.clone(), options.folder.clone())?,
+                subjects: cut::subjects(options.quick),
+                assumed: options.assumed.clone(),
+            };
+            cut::measure(&options, &mut results.cut, tell)?;
         }
         Part::Compare => {
             tell("comparing with cold boot, hibernation, and QEMU's save and restore");

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use crate::compare::Size;
+use crate::cut::Assumptions;
 
 /// Options of measurements.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct BenchOptions {
     pub sealed_mib: u32,
     /// The machines of the comparison.
     pub sizes: Vec<Size>,
+    /// What is assumed of machines that are cut.
+    pub assumed: Assumptions,
     /// Number of harts of these machines.
     pub harts: u32,
 }

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::appliance::Appliance;
 use crate::compare::Comparison;
+use crate::cut::Cuts;
 use crate::domains::Domains;
 use crate::host::Environment;
 use crate::instructions::Count;
@@ -51,6 +52,9 @@ pub struct Results {
     /// Wakes of domains.
     #[serde(default)]
     pub domains: Option<Domains>,
+    /// Stop and Go of machines with persistent memory.
+    #[serde(default)]
+    pub cut: Option<Cuts>,
     /// Measurements that failed, with the reasons.
     #[serde(default)]
     pub not_had: Vec<NotMeasured>,
@@ -95,6 +99,7 @@ impl Results {
             compare: None,
             appliance: None,
             domains: None,
+            cut: None,
             not_had: Vec::new(),
             targets: Vec::new(),
         }
@@ -114,6 +119,7 @@ impl Results {
         self.compare = self.compare.take().or(others.compare);
         self.appliance = self.appliance.take().or(others.appliance);
         self.domains = self.domains.take().or(others.domains);
+        self.cut = self.cut.take().or(others.cut);
         self.conclude();
     }
 

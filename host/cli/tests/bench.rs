@@ -7,11 +7,12 @@ use common::World;
 #[test]
 fn a_part_that_cannot_be_had_says_why_and_the_next_is_measured() {
     let world = World::with_qemu("echo 'the machine is broken' >&2; exit 3");
-    let parts = ["compare", "snapshot"];
+    let parts = ["compare", "snapshot", "cut"];
     let outcome = world.run(&[
         "bench",
         parts[0],
         parts[1],
+        parts[2],
         "--quick",
         "--save",
         "bench.json",
@@ -27,4 +28,13 @@ fn a_part_that_cannot_be_had_says_why_and_the_next_is_measured() {
         assert_eq!(not_had["what"], *part);
         assert!(!not_had["why"].as_str().unwrap().is_empty(), "{saved:#}");
     }
+}
+
+#[test]
+fn a_wrong_parameter_is_named_before_a_machine_starts() {
+    let world = World::with_qemu("exit 3");
+    let wrong = world.run(&["bench", "cut", "--set", "wirte=8"]);
+    wrong.refuses(1, &["`wirte`", "write"]);
+    let wrong = world.run(&["bench", "cut", "--access", "-1"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:#?}");
 }

@@ -323,3 +323,69 @@ fn memory_that_cannot_be_looked_at() {
     }
     assert!(fs::read(world.path("ram")).unwrap() == before);
 }
+
+#[test]
+fn a_machine_is_planned() {
+    let world = World::empty();
+    let plan = |more: &str| {
+        let words = format!("cut plan --cores 4 --cache 256K {more}");
+        world.run(&words.split_whitespace().collect::<Vec<_>>())
+    };
+    let armed = plan("--psu atx --functions 2");
+    assert_eq!(armed.code, Some(0), "{armed:#?}");
+    for words in [
+        "4096 dirty lines, by 8192 reads",
+        "16000 us, the ATX specification's",
+        "\narmed hold_up_us=16000 stop_us=",
+        "with 2 PCI functions in use a power failure is cut",
+    ] {
+        assert!(armed.out.contains(words), "{words}: {}", armed.out);
+    }
+    let short = plan("--psu 500us --json");
+    let json: serde_json::Value = serde_json::from_str(&short.out).unwrap();
+    let stop = json["stop_us"].as_u64().unwrap();
+    assert_eq!((short.code, &json["is_armed"]), (Some(1), &false.into()));
+    let told = format!("not armed: stop takes {stop} us, the power lasts 500 us");
+    assert_eq!(json["status"], told);
+    let drawn = plan("--psu server --plot plan.svg");
+    assert_eq!(drawn.code, Some(0), "{drawn:#?}");
+    let plot = fs::read_to_string(world.path("plan.svg")).unwrap();
+    for words in ["256.00 KiB", "atx: 16 ms", "server: 55 ms"] {
+        assert!(plot.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused() {
+    let world = World::empty();
+    for (words, code, error) in [
+        ("--cores 0 --cache 1M --psu atx", 2, "1..=512"),
+        ("--cores 1 --cache 1X --psu atx", 2, "is not a size"),
+        (
+            "--cores 1 --cache 1M --psu apc",
+            2,
+            "atx, server, or a hold-up",
+        ),
+        ("--cores 1 --cache 1M --psu 0ms", 2, "is no power supply"),
+        ("--cores 1 --cache 1M --psu atx --functions 17", 2, "0..=16"),
+        (
+            "--cores 1 --cache 1G --psu atx",
+            1,
+            "at most 268435456 (256M)",
+        ),
+        (
+            "--cores 1 --cache 1M --shared 2M --psu atx",
+            1,
+            "lower --shared",
+        ),
+        (
+            "--cores 1 --cache 16K --psu atx --plot no/plot.svg",
+            1,
+            "cannot write no/plot.svg",
+        ),
+    ] {
+        let all = format!("cut plan {words}");
+        let outcome = world.run(&all.split_whitespace().collect::<Vec<_>>());
+        outcome.refuses(code, &[error]);
+    }
+}

@@ -18,6 +18,7 @@
 extern crate alloc;
 
 mod core_model;
+mod displacement;
 mod machine;
 mod memory;
 mod parameters;
@@ -25,6 +26,7 @@ mod request;
 mod run;
 mod time;
 
+pub use displacement::Displacement;
 pub use machine::Machine;
 pub use memory::in_order::{InOrder, Unit};
 pub use memory::light::LightPc;

@@ -15,7 +15,9 @@ use crate::time::Time;
 pub struct Outcome {
     /// When the last hart has ended.
     pub time: Time,
-    /// The same in cycles.
+    /// When memory's devices have programmed all that was written until then.
+    pub settled: Time,
+    /// `time` in cycles.
     pub cycles: u64,
     /// When each hart has ended.
     pub harts: Vec<Time>,
@@ -65,12 +67,14 @@ fn run_on(source: &mut impl Source, mut memory: impl Memory, parameters: &Parame
         .map(|(number, hart)| hart.end(source.instructions(number), &rules))
         .collect();
     let time = ends.iter().copied().fold(Time::ZERO, Time::max);
+    let counts = memory.counts();
     Outcome {
         time,
+        settled: memory.flush(time),
         cycles: time.cycles(parameters.cycle()),
         instructions: (0..harts.len()).map(|hart| source.instructions(hart)).sum(),
         harts: ends,
-        counts: memory.counts(),
+        counts,
         requests,
     }
 }

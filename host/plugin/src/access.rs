@@ -5,13 +5,14 @@ use std::ffi::{CStr, c_uint, c_void};
 
 use crate::cache::{Cache, LINE_BYTES, Visible};
 use crate::ending::guest_power_off;
+use crate::flushed::flushed;
 use crate::log::What;
 use crate::memory::{RAM_BASE, Ram};
 use crate::model::{Guard, Model};
 use crate::options::{SignalWhen, contains};
 use crate::qemu::interface::Place;
 use crate::report::Cause;
-use crate::session::{Session, fail};
+use crate::session::Session;
 use crate::signal;
 
 /// The device that switches the power off.
@@ -160,14 +161,6 @@ fn flush(model: &mut Guard<'_>, address: u64, by: impl FnOnce(&mut Cache<Ram>, u
     }
 }
 
-/// A bit of the data for [`flushes_line`]: the address is physical. The bits below are the
-/// register's number.
-const PHYSICAL: usize = 1 << 8;
-
-pub(crate) fn flush_data(register: u8, is_physical: bool) -> usize {
-    usize::from(register) | if is_physical { PHYSICAL } else { 0 }
-}
-
 /// QEMU calls this before a hart flushes the line whose address is in a register. The flush counts
 /// even if the instruction raises an exception.
 pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
@@ -177,22 +170,6 @@ pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
         flush(&mut session.model(), address, |cache, line| {
             cache.flush_line(hart, line);
         });
-    }
-}
-
-/// The physical address that a hart is about to flush; `None`: it is not mapped. `data` is that of
-/// [`flush_data`].
-pub(crate) fn flushed(session: &Session, hart: usize, data: usize) -> Option<u64> {
-    let register = u8::try_from(data % PHYSICAL).expect("a register's number");
-    let registers = session.registers.get();
-    let value = registers.and_then(|all| session.qemu.register_value(all, register));
-    let Some(value) = value else {
-        fail(&format_args!("QEMU cannot read register x{register}"));
-    };
-    if data & PHYSICAL != 0 {
-        Some(value)
-    } else {
-        session.internals.physical(session.cpu(hart), value)
     }
 }
 

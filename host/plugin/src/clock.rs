@@ -15,7 +15,8 @@ use crate::qemu::counters::{Counter, NO_EXCEPTION};
 use crate::qemu::internals::{BigLock, ClockHooks, Internals};
 use crate::session::Session;
 use crate::time::{BecameIdle, FULL, Reached, Stamp, clock_time, next_jump};
-use crate::trace::hooks;
+use crate::trace::tracer;
+use crate::{TRACED, ending, signal};
 
 /// Why the time base cannot start.
 #[derive(Debug, Error)]
@@ -113,7 +114,9 @@ unsafe extern "C" fn interrupted(cpu: *mut c_void, mask: c_int) {
 pub(crate) extern "C" fn share_used(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
-    hooks::share_used(session, hart);
+    if tracer::share_used(session, hart) {
+        ending::traced(session, TRACED);
+    }
     if session.options.deaf.is_some() && session.model().hears(hart) {
         let _lock = session.internals.lock();
         (session.internals).interrupt(session.cpu(hart), DEVICE_INTERRUPT);
@@ -128,7 +131,11 @@ pub(crate) extern "C" fn share_used(number: c_uint, _data: *mut c_void) {
             return;
         };
         match time.reached(hart, session.qemu.read_counter(hart)) {
-            Reached::GoOn(counter) => return session.qemu.set_counter(hart, counter),
+            Reached::GoOn(counter) => {
+                session.qemu.set_counter(hart, counter);
+                drop(model);
+                return signal::passed(session);
+            }
             Reached::Yield => break,
             Reached::MoveWindow => model = move_window(session, model),
         }

@@ -8,6 +8,7 @@ use crate::CUT;
 use crate::log::Log;
 use crate::report::{End, Report};
 use crate::session::{Session, exit_now, fail};
+use crate::trace::tracer;
 
 /// Ends the power: QEMU exits at once. The caller must not hold the model's lock.
 pub(crate) fn cut(session: &Session, end: End) -> ! {
@@ -29,6 +30,7 @@ pub(crate) fn traced(session: &Session, status: i32) -> ! {
 /// `hart` has switched the power off. QEMU ends with `status` at its next chance, and no hart
 /// executes anything until then. QEMU flushes its disks, unless `disks=lose` is set.
 pub(crate) fn guest_power_off(session: &Session, hart: usize, status: u8) {
+    tracer::powers_off(session);
     let lock = session.internals.lock();
     take_power(session, End::PowerOff, Some(hart));
     if session.options.loses_unflushed {

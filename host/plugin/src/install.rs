@@ -19,7 +19,7 @@ use crate::qemu::symbols::MissingSymbol;
 use crate::qemu::version::{VersionError, check, version};
 use crate::session::{Session, fail};
 use crate::time::TimeBase;
-use crate::trace::hooks;
+use crate::trace::tracer;
 use crate::translate::translated;
 use crate::{clock, control, ending};
 
@@ -153,5 +153,5 @@ fn made_first(session: &'static Session) {
 
 extern "C" fn ended(_id: PluginId, _data: *mut c_void) {
     ending::qemu_ended(Session::get());
-    hooks::unfinished(Session::get());
+    tracer::unfinished(Session::get());
 }

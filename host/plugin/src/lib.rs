@@ -57,6 +57,7 @@ mod clock;
 mod control;
 mod ending;
 mod events;
+mod flushed;
 mod install;
 mod memory;
 mod model;

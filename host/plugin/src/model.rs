@@ -107,6 +107,13 @@ impl Model {
         self.raised.is_some()
     }
 
+    /// Each hart's executed instructions at the signal; `None`: it was not raised.
+    pub(crate) fn instructions_at_signal(&self) -> Option<Vec<u64>> {
+        self.raised
+            .as_ref()
+            .map(|raised| raised.instructions.clone())
+    }
+
     /// Whether an interrupt of `hart` must be delayed now.
     pub(crate) fn misses(&mut self, hart: usize) -> bool {
         let now = self.time.as_ref().map_or(0, TimeBase::now);

@@ -13,7 +13,7 @@ mod trace;
 use argument::Argument;
 pub use argument::{Loads, OptionError};
 pub use code::{Code, contains};
-pub use trace::TraceOptions;
+pub use trace::{TraceOptions, TraceSpan};
 
 /// When the plugin itself raises the power-fail line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -256,7 +256,9 @@ impl Options {
     fn check(&self, given: &[&str]) -> Result<(), OptionError> {
         let is_signalled = self.signal != SignalWhen::Never || self.control.is_some();
         let has_cache = self.ram.is_some() || self.trace.is_some();
-        let is_alone = self.ram.is_none() && !is_signalled && self.log.is_none();
+        let span = self.trace.as_ref().map(|trace| trace.span);
+        let of_program = span == Some(TraceSpan::Program);
+        let is_alone = self.ram.is_none() && self.log.is_none() && !(of_program && is_signalled);
         let rules = [
             (
                 "hold-up",
@@ -277,6 +279,9 @@ impl Options {
             ("ways", has_cache, "ram or trace"),
             ("trace", self.time, "time=on"),
             ("trace", is_alone, "to be without ram, signals and log"),
+            ("trace-of", of_program || is_signalled, "a signal"),
+            ("trace-skip", of_program, "trace-of=program"),
+            ("trace-instructions", of_program, "trace-of=program"),
             ("flush-register", self.ram.is_some(), "ram"),
         ];
         for (key, holds, needed) in rules {
@@ -384,12 +389,23 @@ mod tests {
         assert_eq!(options.geometry.bytes(), 8192);
         assert_eq!(error(&["trace-skip=5"]), "`trace-...` needs trace");
         assert_eq!(
-            error(&["trace=a", "trace-of=5"]),
-            "there is no option `trace-of`"
+            error(&["trace=a", "trace-off=5"]),
+            "there is no option `trace-off`"
         );
+        assert!(error(&["trace=a", "trace-of=5"]).contains("program, stop or go"));
         assert!(error(&["trace=a", "trace-guest=abc"]).contains("64 hexadecimal digits"));
         assert!(error(&["trace=a", "trace-instructions=0"]).contains("from 1"));
         assert_eq!(error(&["trace=a", "time=off"]), "`trace` needs time=on");
+        let stop = Options::parse(["trace=a", "trace-of=stop", "signal-at=5"]).expect("a stop");
+        assert_eq!(stop.trace.expect("a trace").span, TraceSpan::Stop);
+        assert_eq!(
+            error(&["trace=a", "trace-of=go"]),
+            "`trace-of` needs a signal"
+        );
+        assert_eq!(
+            error(&["trace=a", "trace-of=go", "signal-at=5", "trace-skip=5"]),
+            "`trace-skip` needs trace-of=program"
+        );
         for other in ["ram=b", "signal-at=5", "control=c", "log=d"] {
             assert_eq!(
                 error(&["trace=a", other]),

@@ -9,6 +9,8 @@ use crate::qemu::internals::{Internals, Irq};
 use crate::report::Cause;
 use crate::session::{Session, fail};
 use crate::time::TimeBase;
+use crate::trace::tracer;
+use crate::{TRACED, ending};
 
 #[derive(Debug, Error)]
 pub(crate) enum LineError {
@@ -82,8 +84,24 @@ pub(crate) fn count_down(session: &Session, cause: Cause, hart: usize) {
     model.signal_countdown -= 1;
     let is_now = model.signal_countdown == 0;
     drop(model);
-    if is_now && let Err(reason) = raise(session, cause, Some(hart)) {
+    if !is_now {
+        return;
+    }
+    if let Err(reason) = raise(session, cause, Some(hart)) {
         fail(&reason);
+    }
+    passed(session);
+}
+
+/// Tells a trace that the signal was raised, if it was. A hart's thread calls this before the hart's
+/// next block. The caller must not hold the model's lock.
+pub(crate) fn passed(session: &Session) {
+    if session.options.trace.is_none() {
+        return;
+    }
+    let starts = session.model().instructions_at_signal();
+    if starts.is_some_and(|starts| tracer::signalled(session, starts)) {
+        ending::traced(session, TRACED);
     }
 }
 

@@ -3,8 +3,9 @@
 use std::ffi::{c_uint, c_void};
 use std::sync::Once;
 
-use crate::access::{accessed, fences, flush_data, flushes_all, flushes_line};
+use crate::access::{accessed, fences, flushes_all, flushes_line};
 use crate::clock::{share_used, waits};
+use crate::flushed::flush_data;
 use crate::instruction::{Watched, is_plain};
 use crate::log::What;
 use crate::options::{LogOptions, SignalWhen, contains};
@@ -14,7 +15,7 @@ use crate::report::Cause;
 use crate::session::{Session, fail};
 use crate::signal;
 use crate::time::FULL;
-use crate::trace::hooks;
+use crate::trace::{hooks, tracer};
 
 /// Guards [`begin`]. At the first translated block the machine is complete, and its memory loaded.
 static BEGUN: Once = Once::new();
@@ -31,7 +32,7 @@ pub(crate) extern "C" fn translated(_id: PluginId, block: Block) {
     let words = instructions.iter().map(|own| session.qemu.word(*own));
     let words: Vec<_> = words.collect();
     // A fetch is counted before its instruction, so these calls come before the counts.
-    let fetches = match hooks::is_tracing() {
+    let fetches = match tracer::is_tracing() {
         true => hooks::watch_fetches(session, &instructions, &words),
         false => Vec::new(),
     };
@@ -40,7 +41,7 @@ pub(crate) extern "C" fn translated(_id: PluginId, block: Block) {
     count(session, &instructions, &words, stops);
     for (instruction, word) in instructions.iter().zip(&words) {
         watch(session, &sees, *instruction, *word);
-        if hooks::is_tracing() {
+        if tracer::is_tracing() {
             hooks::watch(session, *instruction, *word);
         }
     }
@@ -156,7 +157,7 @@ extern "C" fn marks(number: c_uint, data: *mut c_void) {
     let counter = session.qemu.read_counter(hart);
     let mark = u16::try_from(data.addr()).expect("a mark's number");
     session.model().mark(hart, mark, counter);
-    hooks::marked(session, hart, mark);
+    tracer::marked(session, hart, mark);
 }
 
 /// QEMU calls this before an instruction that the log records.
@@ -195,6 +196,7 @@ fn begin(session: &Session) {
         let lock = session.internals.lock();
         (session.internals).make_registers(&lock, address, FLUSH_BYTES, &FLUSH);
     }
+    tracer::powered_on(session);
     if let Some(cache) = &mut session.model().cache {
         match cache.visible().written() {
             Ok(written) => written.into_iter().for_each(|lines| cache.take(lines)),

@@ -1,9 +1,11 @@
 //! The report: an HTML page with plots of a bench's results. It needs no network and no script. It
 //! adapts to the reader's screen, and to a light or dark theme.
 
+pub mod cut;
 mod domains;
 mod energy;
 mod figures;
+mod levels;
 pub mod plot;
 pub mod tables;
 
@@ -54,6 +56,9 @@ pub fn html(results: &Results) -> anyhow::Result<String> {
     if let Some(domains) = &results.domains {
         plots.extend(domains::figures(domains)?);
     }
+    if let Some(cuts) = &results.cut {
+        plots.extend(cut::figures(cuts)?);
+    }
     let mut sections = vec![
         Section {
             title: "Plots",
@@ -67,7 +72,7 @@ pub fn html(results: &Results) -> anyhow::Result<String> {
         },
     ];
     sections.retain(|section| !section.figures.is_empty());
-    let mut grids = tables::all(results);
+    let mut grids = grids(results);
     grids.extend(energy.grid());
     let page = Page {
         results,
@@ -77,6 +82,14 @@ pub fn html(results: &Results) -> anyhow::Result<String> {
         facts: facts(results),
     };
     page.render().context("making the page")
+}
+
+/// The tables of all measured figures.
+#[must_use]
+pub fn grids(results: &Results) -> Vec<Grid> {
+    let mut grids = tables::all(results);
+    grids.extend(results.cut.iter().flat_map(cut::tables));
+    grids
 }
 
 fn summary(results: &Results) -> Vec<Row> {

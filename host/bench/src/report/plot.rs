@@ -296,7 +296,7 @@ fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2], has_legend
 }
 
 /// A number as an axis shows it.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let digits: Range<f64> = 0.0..0.1;
     match value {
         zero if zero.abs() < 1e-9 => "0".into(),

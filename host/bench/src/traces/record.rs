@@ -8,7 +8,7 @@ use anyhow::Context;
 use poorwill_machine::{Machine, PowerOn, Qemu, paths};
 use poorwill_plugin::TRACED;
 use poorwill_plugin::cache::Geometry;
-use poorwill_plugin::options::TraceOptions;
+use poorwill_plugin::options::{TraceOptions, TraceSpan};
 
 use super::error::TracesError;
 use super::guest::TracedGuest;
@@ -50,6 +50,7 @@ impl Recording {
         let guest = TracedGuest::find()?;
         let options = TraceOptions {
             file: folder.join("trace"),
+            span: TraceSpan::Program,
             skip: self.skip,
             instructions: self.window,
             guest: guest.digest,

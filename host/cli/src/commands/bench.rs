@@ -7,7 +7,8 @@ use std::time::Instant;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use poorwill_bench::compare::{Comparison, QUICK, Size, USUAL, combinations};
-use poorwill_bench::report::tables;
+use poorwill_bench::cut::{Assumptions, Inputs};
+use poorwill_bench::report::grids;
 use poorwill_bench::results::Results;
 use poorwill_bench::spread::Spread;
 use poorwill_bench::targets::Target;
@@ -24,7 +25,8 @@ use crate::work_folder::work_folder;
 /// of counters, compared with OpenSBI's; sleeps and wakes with sealed images, compared with plain ones
 /// and the cipher alone; sleeps and wakes of Debian machines, compared with cold boots, Linux's
 /// hibernation, QEMU's own save and restore, and plain copies; an appliance's snapshot, compared with its cold boot and hibernation; wakes of a critical
-/// guest and a Linux in domains, compared with cold boots and with a Linux alone.
+/// guest and a Linux in domains, compared with cold boots and with a Linux alone; Stop and Go of
+/// machines with persistent memory, beside LightPC's figures.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -32,13 +34,14 @@ Examples:
   poorwill bench compare --quick
   poorwill bench snapshot --rounds 10
   poorwill bench domains --rounds 100
+  poorwill bench cut --save cut.json && poorwill report cut.json
   poorwill bench compare --installed 4G --used 1G,2G
 
 If a figure cannot be measured, its reason is shown, and the others are measured.
 
 Exit status: 0 measured, 1 a part failed or could not be measured at all, 2 wrong usage.")]
 pub(crate) struct Bench {
-    /// The parts to measure [default: all except snapshot and domains; with --quick start,
+    /// The parts to measure [default: all except snapshot, domains and cut; with --quick start,
     /// instructions and compare]
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
@@ -61,6 +64,12 @@ pub(crate) struct Bench {
     /// compare, domains: harts of the machines, or of each domain
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=32))]
     harts: u32,
+    /// cut: nanoseconds of an access to a device's register
+    #[arg(long, value_name = "NS", default_value_t = Assumptions::default().access_ns, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    access: u64,
+    /// cut: change a parameter of the memory's model; the option may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
     #[arg(long, value_name = "FILE", help = super::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
     /// Print the figures as JSON
@@ -154,6 +163,11 @@ impl Bench {
         firmware: PathBuf,
         folder: &Path,
     ) -> anyhow::Result<BenchOptions> {
+        let assumed = Assumptions {
+            access_ns: self.access,
+            parameters: self.set.clone(),
+        };
+        assumed.check()?;
         let any = |wanted: &[Part]| parts.iter().any(|part| wanted.contains(part));
         if any(&[Part::Start, Part::Counters]) {
             paths::readable("OpenSBI", poorwill_bench::OPENSBI.as_ref())?;
@@ -165,11 +179,15 @@ impl Bench {
             true => paths::test_kernel()?,
             false => PathBuf::new(),
         };
+        if any(&[Part::Cut]) {
+            Inputs::find(firmware.clone(), folder.to_owned())?;
+        }
         let critical = match any(&[Part::Domains]) {
             true => paths::critical()?,
             false => PathBuf::new(),
         };
         Ok(BenchOptions {
+            assumed,
             critical,
             firmware,
             folder: folder.to_owned(),
@@ -214,7 +232,7 @@ fn print_all(results: &Results) {
     if !results.seal.is_empty() {
         print_sealing(&results.seal);
     }
-    for grid in tables::all(results) {
+    for grid in grids(results) {
         println!("{}:\n{}", grid.title, grid.text());
     }
     if let Some(compare) = &results.compare {

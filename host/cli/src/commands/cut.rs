@@ -1,4 +1,6 @@
-//! `poorwill cut`: shows or discards the cut in a memory file.
+//! `poorwill cut`: shows or discards the cut in a memory file, and plans machines.
+
+mod plan;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,15 +12,18 @@ use poorwill_machine::Clock;
 use poorwill_machine::cut::{RecordReport, RecordState, discard, look};
 use serde_json::{Value, json};
 
-/// Show or discard the record of a cut in the memory file of a machine that is off.
+use plan::PlanCommand;
+
+/// Show or discard the record of a cut in the memory file of a machine that is off, or plan a machine.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   poorwill cut show machine.ram
   poorwill cut discard machine.ram     the next power-on is a cold boot
+  poorwill cut plan --cores 64 --cache 40M --psu server
 
-Exit status: 0 done, 1 a record is damaged, a machine is on, or the file cannot be used,
-2 wrong usage.")]
+Exit status: 0 done, 1 a record is damaged, a machine is on, the file cannot be used, or the
+planned machine is not armed, 2 wrong usage.")]
 pub(crate) struct Cut {
     #[command(subcommand)]
     action: Action,
@@ -30,6 +35,8 @@ enum Action {
     Show(Shown),
     /// Discard the cut: the next power-on is a cold boot
     Discard(Shown),
+    /// Compute how long Stop takes on a machine, and whether the power lasts that long
+    Plan(PlanCommand),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -49,6 +56,7 @@ impl Cut {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self.action {
             Action::Show(shown) => shown.print(),
+            Action::Plan(plan) => plan.execute(),
             Action::Discard(shown) => {
                 let given_up = discard(&shown.ram)?;
                 if !shown.json {

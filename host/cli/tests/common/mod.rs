@@ -45,6 +45,7 @@ impl World {
             "plugin",
             "cache/guest/initrd.img",
             "cache/guest/root.ext4",
+            "cache/guest/tiny.img",
         ] {
             fs::write(world.path(file), "contents").unwrap();
         }

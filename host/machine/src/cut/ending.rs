@@ -80,6 +80,7 @@ mod tests {
             machine_harts: None,
             bytes: None,
             stop_ticks: None,
+            after_ticks: None,
         }
     }
 

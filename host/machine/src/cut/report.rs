@@ -22,6 +22,8 @@ pub struct RecordReport {
     pub bytes: Option<u64>,
     /// Time of Stop, in ticks of the machine's `time`.
     pub stop_ticks: Option<u64>,
+    /// Ticks from the last quiet device to the commit, of these.
+    pub after_ticks: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -67,6 +69,7 @@ impl RecordReport {
             machine_harts: report.map(|_| harts),
             bytes: report.map(|report| report.bytes),
             stop_ticks: report.map(|report| report.ticks),
+            after_ticks: report.map(|report| report.after),
         }
     }
 

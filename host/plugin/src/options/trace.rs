@@ -10,11 +10,25 @@ use super::argument::{Argument, OptionError};
 /// The default length of the window, in instructions.
 const USUAL_INSTRUCTIONS: u64 = 100_000_000;
 
+/// The part of a run that is traced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TraceSpan {
+    /// `program`: the window after a mark.
+    #[default]
+    Program,
+    /// `stop`: from the power-fail line to the power-off. The caches fill from the power-on.
+    Stop,
+    /// `go`: from the power-on to the signal, at which QEMU ends.
+    Go,
+}
+
 /// What is traced, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceOptions {
     /// `trace`: the file, which appears only once the window is full.
     pub file: PathBuf,
+    /// `trace-of`: the part of the run.
+    pub span: TraceSpan,
     /// `trace-skip`: instructions of the busiest hart from the mark to the window. The caches fill
     /// meanwhile.
     pub skip: u64,
@@ -30,6 +44,7 @@ impl TraceOptions {
     pub(super) fn to(file: PathBuf) -> Self {
         TraceOptions {
             file,
+            span: TraceSpan::default(),
             skip: 0,
             instructions: USUAL_INSTRUCTIONS,
             guest: Digest::default(),
@@ -40,6 +55,14 @@ impl TraceOptions {
     /// Reads one of the arguments beside `trace`.
     pub(super) fn set(&mut self, argument: &Argument<'_>) -> Result<(), OptionError> {
         match argument.key {
+            "trace-of" => {
+                self.span = match argument.value {
+                    "program" => TraceSpan::Program,
+                    "stop" => TraceSpan::Stop,
+                    "go" => TraceSpan::Go,
+                    _ => return Err(argument.malformed("program, stop or go")),
+                }
+            }
             "trace-skip" => self.skip = argument.number()?,
             "trace-instructions" => self.instructions = argument.positive()?,
             "trace-guest" => self.guest = digest(argument)?,

@@ -1,134 +1,17 @@
 //! The recording in QEMU: what translated code calls.
 
-use std::cell::RefCell;
 use std::ffi::{c_uint, c_void};
-use std::io;
 
-use poorwill_trace::TraceFile;
-
-use super::MARK;
-use super::recorder::{Access, Recorder};
-use crate::TRACED;
+use super::recorder::Access;
+use super::tracer::{ram, with};
 use crate::cache::LINE_BYTES;
-use crate::ending;
 use crate::instruction::{Watched, length, orders_memory, zeroes_line};
 use crate::memory::RAM_BASE;
 use crate::qemu::interface::Instruction;
-use crate::session::{Session, fail};
+use crate::session::Session;
 
 const LINE: u64 = LINE_BYTES as u64;
 const PAGE: u64 = 4096;
-
-/// The machine's RAM, as QEMU has it in its own memory.
-#[derive(Clone, Copy, Debug)]
-struct Ram {
-    /// Where its first byte is.
-    host: u64,
-    bytes: u64,
-}
-
-impl Ram {
-    /// The line at an offset; `None`: it is not RAM.
-    fn line(self, offset: Option<u64>) -> Option<u32> {
-        let offset = offset.filter(|offset| *offset < self.bytes)?;
-        u32::try_from(offset / LINE).ok()
-    }
-}
-
-#[derive(Debug)]
-struct Tracer {
-    recorder: Recorder,
-    ram: Ram,
-}
-
-thread_local! {
-    /// The recording, from the mark on. All harts run in the thread that it belongs to.
-    static TRACER: RefCell<Option<Tracer>> = const { RefCell::new(None) };
-}
-
-/// Whether the mark has been executed.
-pub(crate) fn is_tracing() -> bool {
-    TRACER.with_borrow(Option::is_some)
-}
-
-/// Works with the recording, if there is one. An error ends QEMU.
-fn with<T>(session: &Session, work: impl FnOnce(&mut Tracer) -> io::Result<T>) -> Option<T> {
-    let done = TRACER.with_borrow_mut(|tracer| tracer.as_mut().map(work));
-    match done.transpose() {
-        Ok(done) => done,
-        Err(reason) => give_up(session, &format_args!("cannot be written: {reason}")),
-    }
-}
-
-/// Ends QEMU without a trace.
-fn give_up(session: &Session, reason: &dyn std::fmt::Display) -> ! {
-    let Some(options) = &session.options.trace else {
-        fail(reason);
-    };
-    let file = options.file.display();
-    match TraceFile::discard(&options.file) {
-        Ok(()) => fail(&format_args!("the trace {file} {reason}")),
-        Err(left) => fail(&format_args!(
-            "the trace {file} {reason}; its part stays: {left}"
-        )),
-    }
-}
-
-/// QEMU ends while a trace is wanted.
-pub(crate) fn unfinished(session: &Session) {
-    if session.options.trace.is_some() {
-        give_up(
-            session,
-            &"is not complete: the machine ended before its window was full",
-        );
-    }
-}
-
-/// A hart has executed a mark.
-pub(crate) fn marked(session: &Session, hart: usize, mark: u16) {
-    let Some(options) = &session.options.trace else {
-        return;
-    };
-    if mark != MARK || is_tracing() {
-        return;
-    }
-    let Some((host, bytes)) = session.internals.memory_at(RAM_BASE) else {
-        fail(&"QEMU's memory has no RAM at 0x80000000");
-    };
-    let begun = Recorder::begin(options, session.options.geometry, bytes, session.executed());
-    let recorder = match begun {
-        Ok(recorder) => recorder,
-        Err(reason) => give_up(session, &format_args!("cannot be written: {reason}")),
-    };
-    let ram = Ram { host, bytes };
-    TRACER.set(Some(Tracer { recorder, ram }));
-    for hart in 0..session.harts {
-        session.qemu.set_line(hart, u64::MAX);
-    }
-    session.internals.translate_anew(session.cpu(hart));
-}
-
-/// A hart has executed its share of a window of the time base.
-pub(crate) fn share_used(session: &Session, hart: usize) {
-    if !is_tracing() {
-        return;
-    }
-    let executed = session.executed_by(hart);
-    let is_full = with(session, |tracer| {
-        Ok(tracer
-            .recorder
-            .reached(hart, executed, || session.executed()))
-    });
-    if is_full != Some(true) {
-        return;
-    }
-    if let Some(tracer) = TRACER.take()
-        && let Err(reason) = tracer.recorder.finish(&session.executed())
-    {
-        give_up(session, &format_args!("cannot be written: {reason}"));
-    }
-    ending::traced(session, TRACED)
-}
 
 /// Adds calls for each line of code that the instructions of a block enter. Returns for each
 /// instruction whether it enters one.
@@ -137,7 +20,7 @@ pub(crate) fn watch_fetches(
     instructions: &[Instruction],
     words: &[u32],
 ) -> Vec<bool> {
-    let ram = TRACER.with_borrow(|tracer| tracer.as_ref().map(|tracer| tracer.ram));
+    let ram = ram();
     let mut last = None;
     let enters = instructions.iter().zip(words).map(|(instruction, word)| {
         let Some((ram, host)) = ram.zip(session.qemu.host_address(*instruction)) else {
@@ -171,7 +54,7 @@ pub(crate) fn watch(session: &Session, instruction: Instruction, word: u32) {
         is_physical,
     }) = Watched::of(word)
     {
-        let data = crate::access::flush_data(register, is_physical);
+        let data = crate::flushed::flush_data(register, is_physical);
         qemu.call_with_registers(instruction, flushes_line, data);
     } else if zeroes_line(word) {
         qemu.call_after_store(instruction, zeroes);
@@ -241,6 +124,6 @@ extern "C" fn fences(number: c_uint, _data: *mut c_void) {
 extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
-    let address = crate::access::flushed(session, hart, data.addr());
+    let address = crate::flushed::flushed(session, hart, data.addr());
     at(session, hart, address, Access::Flush);
 }

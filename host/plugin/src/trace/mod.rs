@@ -6,6 +6,10 @@
 //! more. The rest of the mark's own block of code is not recorded. When the window is full QEMU ends with [`TRACED`](crate::TRACED). If the guest ends before,
 //! there is no trace, and QEMU's exit status is [`FAILED`](crate::FAILED).
 //!
+//! Traces of a cut have other windows (`trace-of`): `stop` reaches from the power-fail signal to the
+//! power-off, and the caches fill from the power-on; `go` reaches from the power-on to the signal, at
+//! which QEMU ends with [`TRACED`](crate::TRACED).
+//!
 //! The caches have tags alone. `cbo.zero` counts as one store of a line.
 //!
 //! QEMU executes all harts in one thread, so the recording belongs to this thread, and no access
@@ -23,6 +27,7 @@ pub mod recorder;
 pub mod window;
 
 pub(crate) mod hooks;
+pub(crate) mod tracer;
 
 mod tags;
 

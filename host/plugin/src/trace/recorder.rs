@@ -7,7 +7,7 @@ use poorwill_trace::{HartCounts, Kind, Record, Setting, TraceFile};
 use super::caches::Caches;
 use super::window::{Phase, Window};
 use crate::cache::Geometry;
-use crate::options::TraceOptions;
+use crate::options::{TraceOptions, TraceSpan};
 
 /// An access of a hart to a line of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins at the mark, when each hart has executed `executed` instructions. The machine has
-    /// `memory` bytes of RAM.
+    /// Begins at the mark, or at the power-on for the other spans, when each hart has executed
+    /// `executed` instructions. The machine has `memory` bytes of RAM.
     ///
     /// # Errors
     ///
@@ -46,19 +46,27 @@ impl Recorder {
     ) -> io::Result<Self> {
         let narrow = |number: usize| u32::try_from(number).map_err(io::Error::other);
         let harts = executed.len();
+        let (window, skipped, instructions) = match options.span {
+            TraceSpan::Program => {
+                let (skip, length) = (options.skip, options.instructions);
+                (Window::new(skip, length, executed), skip, length)
+            }
+            TraceSpan::Go => (Window::new(0, u64::MAX, executed), 0, 0),
+            TraceSpan::Stop => (Window::closed(harts), 0, 0),
+        };
         let setting = Setting {
             harts: narrow(harts)?,
             cache: narrow(geometry.bytes())?,
             ways: narrow(geometry.ways())?,
-            skipped: options.skip,
-            window: options.instructions,
+            skipped,
+            window: instructions,
             memory,
             guest: options.guest,
             program: options.program,
         };
         Ok(Recorder {
             caches: Caches::new(geometry, harts),
-            window: Window::new(options.skip, options.instructions, executed),
+            window,
             file: TraceFile::create(&options.file, setting)?,
             counts: vec![HartCounts::default(); harts],
             told: vec![0; harts],
@@ -131,6 +139,21 @@ impl Recorder {
             self.counts.fill(HartCounts::default());
         }
         self.window.phase() == Phase::Full
+    }
+
+    /// Begins the recording of Stop: at the power-fail signal each hart had executed `starts`
+    /// instructions.
+    pub fn open(&mut self, starts: Vec<u64>) {
+        if !self.is_open() {
+            self.window.open(starts);
+            self.counts.fill(HartCounts::default());
+        }
+    }
+
+    /// Whether requests are recorded.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.window.phase() == Phase::Recording
     }
 
     /// Completes the file. `executed`: each hart's instructions since the machine's start.
@@ -244,6 +267,59 @@ mod tests {
             (counts(1).instructions, counts(1).loads, counts(1).fetches),
             (30, 2, 1)
         );
+    }
+
+    /// The records of a trace: hart, kind, line, instructions.
+    fn records(file: &Path) -> Vec<(u16, Kind, u32, u64)> {
+        let mut reader = Reader::new(File::open(file).expect("a file")).expect("a header");
+        let mut records = Vec::new();
+        while let Some(record) = reader.next_record().expect("a record") {
+            records.push((record.hart, record.kind, record.line, record.instructions));
+        }
+        records
+    }
+
+    #[test]
+    fn stop_is_recorded_from_the_signal_with_caches_filled_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("stop.trace");
+        let arguments = ["trace-of=stop", "signal-at=5", "l1=256", "ways=2"];
+        let mut recorder = begin(&name, &arguments, &[0, 0]);
+        let at = |executed| move || executed;
+        let access = |recorder: &mut Recorder, hart, access, line, executed| {
+            (recorder.access(hart, access, line, at(executed))).expect("written");
+        };
+        access(&mut recorder, 0, Access::Store, 3, 900);
+        access(&mut recorder, 1, Access::Load, 4, 70);
+        recorder.fence(0, 950).expect("written");
+        assert!(!recorder.is_open());
+        assert!(!recorder.reached(0, 1 << 40, Vec::new), "it has no length");
+        recorder.open(vec![1000, 80]);
+        access(&mut recorder, 1, Access::Load, 3, 95);
+        recorder.open(vec![5000, 5000]);
+        access(&mut recorder, 0, Access::Load, 9, 1030);
+        recorder.finish(&[1040, 99]).expect("written");
+        let expected = [
+            (1, Kind::WriteBack, 3, 15),
+            (1, Kind::Load, 3, 0),
+            (0, Kind::Load, 9, 30),
+        ];
+        assert_eq!(records(&name), expected);
+        let reader = Reader::new(File::open(&name).expect("a file")).expect("a header");
+        let counts = &reader.header().harts;
+        assert_eq!([counts[0].instructions, counts[1].instructions], [40, 19]);
+        assert_eq!([counts[0].loads, counts[0].stores], [1, 0]);
+    }
+
+    #[test]
+    fn go_is_recorded_from_the_power_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("go.trace");
+        let mut recorder = begin(&name, &["trace-of=go", "signal-pc=5"], &[0]);
+        assert!(recorder.is_open());
+        recorder.access(0, Access::Fetch, 7, || 1).expect("written");
+        recorder.finish(&[12]).expect("written");
+        assert_eq!(records(&name), [(0, Kind::Fetch, 7, 1)]);
     }
 
     #[test]

@@ -50,6 +50,22 @@ impl Window {
         executed - self.starts[hart]
     }
 
+    /// A window of any length, which a call opens: [`open`](Self::open) begins the recording. Until
+    /// then the caches fill.
+    #[must_use]
+    pub fn closed(harts: usize) -> Self {
+        Window::new(u64::MAX, u64::MAX, vec![0; harts])
+    }
+
+    /// Begins the recording, when the harts had executed `starts` instructions. Later calls change
+    /// nothing.
+    pub fn open(&mut self, starts: Vec<u64>) {
+        if self.phase == Phase::Skipping {
+            self.phase = Phase::Recording;
+            self.starts = starts;
+        }
+    }
+
     /// Takes note of a hart's instructions. `all` tells those of all harts. Returns the phase that
     /// begins, if one does.
     pub fn reached(

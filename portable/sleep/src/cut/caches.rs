@@ -215,6 +215,16 @@ impl CachePlan {
         Some(own.saturating_mul(harts).saturating_add(shared))
     }
 
+    /// How many times all caches are written back for `lines` single lines, which have no means of
+    /// their own on some machines.
+    #[must_use]
+    pub fn passes(&self, lines: u64) -> u64 {
+        match self.few {
+            Some(_) => 0,
+            None => lines,
+        }
+    }
+
     /// Writes back the calling hart's own caches, after its last store. [`rest`](Self::rest)
     /// writes back all others.
     pub fn own(&self, machine: &impl CacheOperations) {

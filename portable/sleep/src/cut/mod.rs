@@ -53,5 +53,5 @@ pub use reason::CutReason;
 pub use rehearsal::{HoldUpTooShort, Rehearsal, StopTime};
 pub use request::{NoCut, RequestMachine, request};
 pub use status::{CutStatus, ToldStatus};
-pub use stop::{CutCommitted, StopMachine, stop};
+pub use stop::{CutCommitted, StopMachine, single_lines, stop};
 pub use wear::{MAX_WEAR_WORDS, WearWords};

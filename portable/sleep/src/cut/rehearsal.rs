@@ -15,6 +15,9 @@ pub struct Rehearsal {
     pub flush: u64,
     /// Writes all caches back again, now without dirty lines.
     pub clean: u64,
+    /// How many times Stop writes all caches back for single lines of the record: the first time before
+    /// the devices are quiet.
+    pub passes: u64,
     /// Bytes of the coordinator's parts.
     pub written: u64,
 }
@@ -59,10 +62,14 @@ impl Rehearsal {
         let dirty = (self.flush.saturating_sub(self.clean)).saturating_mul(cached) / held;
         let others = (self.hart / SHARE).saturating_mul(harts.saturating_sub(1));
         let parts = self.hart.saturating_add(others).saturating_add(self.shared);
-        let after = parts.saturating_add(self.clean).saturating_add(dirty);
+        let passes = |number: u64| self.clean.saturating_mul(number);
+        let first = self.passes.min(1);
+        let flushes = passes(1 + self.passes.saturating_sub(1));
+        let after = parts.saturating_add(flushes).saturating_add(dirty);
         // A hart ends its trap in less time than it writes its part. The functions are listed, and
         // then saved.
         let before = self.hart.saturating_add(self.survey.saturating_mul(2));
+        let before = before.saturating_add(passes(first));
         StopTime {
             before: with_margin(before),
             after: with_margin(after),
@@ -85,6 +92,28 @@ impl StopTime {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.before.saturating_add(self.after)
+    }
+
+    /// Decides whether the power-fail line may be armed: Stop must end within `hold_up` ticks, which are
+    /// `hold_up_us` microseconds. `microseconds` converts ticks. Returns Stop's microseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`HoldUpTooShort`].
+    pub fn decide(
+        &self,
+        hold_up: u64,
+        hold_up_us: u32,
+        microseconds: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, HoldUpTooShort> {
+        let stop_us = microseconds(self.total());
+        match self.total() <= hold_up {
+            true => Ok(stop_us),
+            false => Err(HoldUpTooShort {
+                stop_us,
+                hold_up_us,
+            }),
+        }
     }
 
     /// Ticks from the power failure until all devices must be quiet: three quarters of the hold-up, or
@@ -111,6 +140,7 @@ mod tests {
         shared: 400,
         flush: 90,
         clean: 50,
+        passes: 0,
         written: 1000,
     };
 
@@ -132,6 +162,25 @@ mod tests {
     }
 
     #[test]
+    fn a_line_without_means_of_its_own_takes_all_caches() {
+        let time = |passes| {
+            let rehearsal = Rehearsal {
+                passes,
+                ..REHEARSAL
+            };
+            let time = rehearsal.predict(1, Some(1000));
+            (time.before, time.after)
+        };
+        let (before, after) = time(0);
+        assert_eq!(time(1), (before + 63, after), "50, and a quarter");
+        assert_eq!(
+            (after, time(4)),
+            (738, (before + 63, 925)),
+            "150, and a quarter"
+        );
+    }
+
+    #[test]
     fn devices_have_the_rest_of_the_hold_up() {
         let time = StopTime {
             before: 10,
@@ -141,6 +190,21 @@ mod tests {
         assert_eq!(time.quiet(200), 100);
         assert_eq!(time.quiet(50), 0);
         assert_eq!(StopTime::measured(100).after, 125);
+    }
+
+    #[test]
+    fn a_stop_as_long_as_the_hold_up_is_armed() {
+        let time = StopTime {
+            before: 400,
+            after: 600,
+        };
+        let decide = |hold_up| time.decide(hold_up, 100, |ticks| ticks / 10);
+        assert_eq!(decide(1000), Ok(100));
+        let refused = decide(999).unwrap_err();
+        assert_eq!(
+            std::string::ToString::to_string(&refused),
+            "stop takes 100 us, the power lasts 100 us"
+        );
     }
 
     #[test]
@@ -160,6 +224,7 @@ mod tests {
             shared,
             flush,
             clean,
+            passes: 3,
             written,
         }
     }

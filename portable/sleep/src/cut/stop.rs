@@ -88,6 +88,14 @@ pub trait StopMachine {
     fn wear(&self) -> WearWords;
 }
 
+/// Number of lines of the record that a Stop with that many words of wear registers writes back one by
+/// one. The first comes before the devices are quiet.
+#[must_use]
+pub const fn single_lines(wear_words: usize) -> u64 {
+    // `begun`, the words, and `committed`.
+    2 + wear::lines(wear_words) as u64
+}
+
 /// Proof that a cut is committed. Only a commit makes one.
 #[derive(Debug)]
 pub struct CutCommitted(());

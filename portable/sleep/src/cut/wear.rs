@@ -21,6 +21,11 @@ pub const MAX_WEAR_WORDS: usize = WEAR_LINES * SAYS_WORDS;
 /// The words of the registers, in the order of their addresses; empty on a machine without them.
 pub type WearWords = ArrayVec<u64, MAX_WEAR_WORDS>;
 
+/// Number of lines with that many words.
+pub(super) const fn lines(words: usize) -> usize {
+    words.div_ceil(SAYS_WORDS)
+}
+
 /// Writes the words into the record of a cut.
 pub(super) fn save(memory: &impl CutMemory, sequence: u64, words: &WearWords) {
     for (number, some) in words.chunks(SAYS_WORDS).enumerate() {
@@ -49,7 +54,7 @@ pub(super) fn saved(
     let words = words.filter(|words| *words <= MAX_WEAR_WORDS);
     let words = words.ok_or(Misfit::WearRegisters)?;
     let mut found = WearWords::new();
-    for number in 0..words.div_ceil(SAYS_WORDS) {
+    for number in 0..lines(words) {
         let line = memory.line(Place::Wear(number)).read_wear();
         let (_, says) = line
             .filter(|(of, _)| *of == sequence)

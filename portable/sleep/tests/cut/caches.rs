@@ -278,4 +278,7 @@ fn the_cheapest_way_is_taken() {
         ..sized(1024)
     };
     assert_eq!(reads(none), ["read", "few", "read"]);
+    for (means, passes) in [(none, 3), (register, 0), (sized(1024), 0)] {
+        assert_eq!(means.plan(&[MEMORY], 16_000).unwrap().passes(3), passes);
+    }
 }

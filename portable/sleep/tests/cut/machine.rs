@@ -120,6 +120,8 @@ pub(crate) struct Machine {
     pub(crate) started_without: Cell<bool>,
     /// The memory controller tells of an error; from then on that Go puts devices back.
     pub(crate) has_error: Cell<bool>,
+    /// Lines of the record that were written back one by one.
+    pub(crate) single_lines: Cell<u64>,
     pub(crate) fails_in_restore: Cell<bool>,
     /// It wipes memory, and the record with it.
     pub(crate) can_wipe: Cell<bool>,
@@ -185,6 +187,7 @@ impl Machine {
             proof: RefCell::new(None),
             started_without: Cell::new(false),
             has_error: Cell::new(false),
+            single_lines: Cell::new(0),
             fails_in_restore: Cell::new(false),
             can_wipe: Cell::new(false),
             wipes_record: Cell::new(false),
@@ -333,6 +336,7 @@ impl CutMemory for Machine {
     }
 
     fn write_back(&self, place: Place) {
+        self.single_lines.set(self.single_lines.get() + 1);
         if self.mutant.get() == Some(Mutant::NoLineWrittenBack(place)) {
             return;
         }

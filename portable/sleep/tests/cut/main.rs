@@ -14,7 +14,8 @@ mod wear;
 use flash::Flash;
 use machine::{At, HARTS, Kept, Machine, Memory, Mutant, Os, Words, layout};
 use poorwill_sleep::cut::{
-    CutReason, Found, Guard, NoGo, Place, Prover, end, find, go, request, stop,
+    CutReason, Found, Guard, NoGo, Place, Prover, StopMachine, end, find, go, request,
+    single_lines, stop,
 };
 use proptest::prelude::*;
 
@@ -322,6 +323,20 @@ fn what_was_not_finished_says_why() {
         assert_eq!(stop(&machine).err(), Some(CutReason::KeyLeft));
         let refused = Found::Refused(CutReason::KeyLeft);
         assert_eq!(found(&machine.power_off(0)), refused);
+    }
+}
+
+/// The rehearsal counts on this number.
+#[test]
+fn stop_writes_few_lines_back_one_by_one() {
+    for kept in started() {
+        let machine = Machine::new(kept.clone());
+        machine.proof.replace(kept.flash.proof());
+        let before = machine.single_lines.get();
+        stop(&machine).unwrap();
+        let words = StopMachine::wear(&machine).len();
+        let lines = machine.single_lines.get() - before;
+        assert_eq!(lines, single_lines(words), "{words} words");
     }
 }
 

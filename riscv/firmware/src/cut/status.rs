@@ -3,7 +3,9 @@
 use poorwill_hart::HartContext;
 use poorwill_memory::EntryPoint;
 use poorwill_sleep::VaultFault;
-use poorwill_sleep::cut::{CutReason, CutStatus, HoldUpTooShort, Layout, Rehearsal, StopTime};
+use poorwill_sleep::cut::{
+    CutReason, CutStatus, HoldUpTooShort, Layout, Rehearsal, StopTime, single_lines,
+};
 use poorwill_state::part;
 use spin::Once;
 use thiserror::Error;
@@ -170,6 +172,9 @@ fn rehearse(record: Record, own: ThisHart, line: &PowerFail) -> Result<StopTime,
         shared,
         flush,
         clean,
+        passes: line
+            .caches()
+            .passes(single_lines(line.controller().wear_words())),
         written,
     };
     let harts = hart::all().len();

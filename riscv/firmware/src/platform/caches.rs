@@ -96,6 +96,11 @@ impl Caches {
         self.plan.bytes(harts as u64)
     }
 
+    /// How many times all caches are written back for `lines` single lines.
+    pub(crate) fn passes(&self, lines: u64) -> u64 {
+        self.plan.passes(lines)
+    }
+
     /// Writes back some bytes that the calling hart has stored.
     pub(crate) fn write_back(&self, bytes: PhysRange) {
         self.plan.few(self, bytes);

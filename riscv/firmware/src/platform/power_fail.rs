@@ -269,14 +269,8 @@ impl PowerFail {
     /// [`HoldUpTooShort`].
     pub(crate) fn keep_stop(&self, stop: StopTime) -> Result<u64, HoldUpTooShort> {
         *LINE.stop.lock() = stop;
-        let (stop_us, hold_up_us) = (time().microseconds_in(stop.total()), self.hold_up_us);
-        match stop.total() <= self.hold_up_ticks() {
-            true => Ok(stop_us),
-            false => Err(HoldUpTooShort {
-                stop_us,
-                hold_up_us,
-            }),
-        }
+        let microseconds = |ticks| time().microseconds_in(ticks);
+        stop.decide(self.hold_up_ticks(), self.hold_up_us, microseconds)
     }
 
     pub(crate) fn controller(&self) -> &Controller {

@@ -159,6 +159,7 @@ mod tests {
             machine_harts: Some(harts),
             bytes: Some(1),
             stop_ticks: Some(2641),
+            after_ticks: Some(1000),
         }
     }
 

@@ -71,6 +71,7 @@ mod tests {
             machine_harts: Some(2),
             bytes: Some(18_438),
             stop_ticks: Some(2640),
+            after_ticks: Some(1000),
         };
         let round = Round::new(&record, 132, Clock::default());
         let figures = CutFigures {

@@ -1,24 +1,14 @@
-//! Measures Stop and Go, in instructions and as the time of a machine with a given clock, as
-//! LightPC's paper does (section VI). See `docs/cut.md`.
-
-mod machine;
-mod time;
+//! Counts the instructions of Stop and Go with caches that lose lines, beside their times on
+//! LightPC. `make figures-cut` uses this.
 
 use std::fmt;
 
 use anyhow::{Context, ensure};
 use poorwill_plugin::report::Report;
 
-use crate::setup::Setup;
-use machine::Bench;
-pub use machine::{Load, Subject};
-pub use time::Costs;
-
-/// Bytes of each hart's cache.
-pub(crate) const CACHE: usize = 16 << 10;
-
-/// Time of the power failure after a Go, in nanoseconds since the power-on. The OS works by then.
-const FAILS_AT: u64 = 40_000_000;
+use super::inputs::Inputs;
+use super::machine::{Bench, Subject};
+use super::traced::{self, Assumptions, CACHE, FAILS_AT};
 
 /// The most instructions of Stop's critical path, without caches and devices: a millisecond.
 pub const MOST_STOP: u64 = 264_000;
@@ -28,7 +18,7 @@ pub const MOST_GO: u64 = 8_200_000;
 
 /// A cut, and the Go after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cut {
+struct Counts {
     /// Instructions of the longest hart from the signal to the power-off.
     stop: u64,
     /// Accesses to devices by the coordinator.
@@ -57,6 +47,8 @@ pub struct Figures {
     pub lines: u64,
     /// Instructions from the power-on to the release of the last hart, in the worst cut.
     pub go: u64,
+    /// A traced cut, on the model.
+    pub modelled: traced::Cut,
 }
 
 impl Figures {
@@ -67,17 +59,24 @@ impl Figures {
     }
 }
 
-/// Cuts a machine `runs` times.
+/// Cuts a machine `runs` times, and once more for its traces.
 ///
 /// # Errors
 ///
-/// A machine does not start, is not cut, or does not resume.
-pub fn measure(setup: &Setup, subject: Subject, runs: usize) -> anyhow::Result<Figures> {
-    let bench = Bench::begin(setup, subject, CACHE)?;
+/// A machine does not start, is not cut, or does not resume; or there is no such parameter.
+pub fn measure(
+    inputs: &Inputs,
+    subject: Subject,
+    runs: usize,
+    assumed: &Assumptions,
+) -> anyhow::Result<Figures> {
+    assumed.check()?;
+    let bench = Bench::begin(inputs, subject, CACHE)?;
     let cuts = (0..runs).map(|_| cut(&bench));
     let cuts: Vec<_> = cuts.collect::<anyhow::Result<_>>()?;
+    let modelled = traced::cut(&bench, assumed)?;
     // With caches of twice the size only displacement takes longer, namely twice the time.
-    let twice = Bench::begin(setup, subject, 2 * CACHE)?;
+    let twice = Bench::begin(inputs, subject, 2 * CACHE)?;
     let twice = median(&[cut(&twice)?].map(|cut| cut.stop));
     let stops: Vec<_> = cuts.iter().map(|cut| cut.stop).collect();
     let worst = cuts.iter().max_by_key(|cut| cut.stop).context("no run")?;
@@ -91,17 +90,18 @@ pub fn measure(setup: &Setup, subject: Subject, runs: usize) -> anyhow::Result<F
         accesses: worst.accesses,
         lines: u64::from(subject.harts) * (CACHE as u64 / 64),
         go: cuts.iter().map(|cut| cut.go).max().context("no run")?,
+        modelled,
     })
 }
 
-fn cut(bench: &Bench<'_>) -> anyhow::Result<Cut> {
+fn cut(bench: &Bench<'_>) -> anyhow::Result<Counts> {
     bench.put_back()?;
     let stopped = bench.power_on(&format!("signal-at={FAILS_AT}"))?;
     let (stop, accesses) = stop_of(&stopped)?;
     bench.put_back()?;
     let gone = bench.power_on(&bench.released()?)?;
     let signal = gone.signal.context("the harts were not released")?;
-    Ok(Cut {
+    Ok(Counts {
         stop,
         accesses,
         go: signal.time.context("there is no time base")?,
