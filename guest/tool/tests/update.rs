@@ -37,6 +37,7 @@ fn saver() -> Manifest {
                 pages_per_page: [0; MAX_TERMS],
             },
             cut: CutRecord::default(),
+            executor_pages: 0,
         },
         sections: [SectionVersion {
             owner: CORE,

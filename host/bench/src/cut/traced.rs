@@ -169,7 +169,7 @@ fn model(trace: &Path, changes: &[String]) -> anyhow::Result<Phase> {
     changes.iter().try_for_each(|set| parameters.set(set))?;
     let harts = reader.header().harts.iter();
     let instructions = harts.map(|hart| hart.instructions).max().unwrap_or(0);
-    let outcome = poorwill_trace::run(reader, Machine::LightPc, &parameters)?;
+    let outcome = poorwill_trace::run(reader, Machine::LightPc, &parameters, None)?;
     Ok(Phase::of(&outcome, instructions))
 }
 
