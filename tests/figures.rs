@@ -9,7 +9,7 @@ use poorwill_bench::cut::{
     Assumptions, Figures, Inputs, Load, MOST_GO, MOST_STOP, PARTS, Subject, count, ms, parts,
     written_back,
 };
-use poorwill_bench::report::plot::{self, Bar};
+use poorwill_bench::plot::{self, Bar};
 use poorwill_machine::{interrupt, paths};
 
 /// Cuts of each machine, unless `POORWILL_ROUNDS` gives another number.

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use poorwill_bench::report::plot::{self, Bar};
+use poorwill_bench::plot::{self, Bar};
 use poorwill_machine::interrupt;
 use poorwill_tests::{
     Cores, Entries, Host, Late, Others, Part, Prepared, Seen, Setup, expand, is_chosen,

@@ -17,6 +17,7 @@ pub mod irqs_off;
 mod mean;
 mod not_measured;
 mod options;
+pub mod plot;
 pub mod report;
 mod resample;
 pub mod results;

@@ -6,7 +6,6 @@ use std::cell::{Cell, RefCell};
 use poorwill_memory::PAGE_BYTES;
 
 use crate::Host;
-pub use crate::blocks::fake::{ENVIRONMENT, FakeCore, MTIME, REGION};
 
 /// First address of the memory.
 pub const RAM: u64 = 0x8000_0000;

@@ -32,6 +32,8 @@ mod translation;
 mod trap;
 mod turns;
 
+#[cfg(feature = "fake")]
+pub use blocks::fake_core;
 pub use blocks::{Blocks, Core, Environment, Left, Options, REGION_BYTES, Region, Watch};
 pub use features::Features;
 pub use half::{End, Half, Kind, Report};

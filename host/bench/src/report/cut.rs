@@ -4,12 +4,12 @@ use poorwill_machine::size::Bytes;
 
 use super::figures::{Figure, legend};
 use super::levels::{Named, curves_and_levels};
-use super::plot::{self, Bar};
 use super::tables::Grid;
 use crate::cut::{
     Bound, Cuts, Load, MOST_FUNCTIONS, Measured, PARTS, Question, SUPPLIES, Subject, Supply, Work,
     bounds, ms, parts, plan, written_back,
 };
+use crate::plot::{self, Bar};
 
 /// Cores of the points of figure 22; cache sizes of its curves, of each core or of all.
 const CORES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];

@@ -1,9 +1,9 @@
 //! A timeline for each kind of start of the machine with domains, beside Jumpstart's.
 
 use super::figures::{Figure, legend};
-use super::plot::{self, Bar};
 use crate::domains::figures::{ANSWER, FIRST_FRAME, Figure as OfStart, of};
 use crate::domains::{Domains, Start};
+use crate::plot::{self, Bar};
 use crate::spread::Spread;
 
 /// The instants of a start, in their order.

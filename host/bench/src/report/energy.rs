@@ -6,13 +6,13 @@ use uom::si::power::watt;
 use uom::si::time::{minute, second};
 
 use super::figures::Figure;
-use super::plot::{self, Curve};
 use super::tables::Grid;
 use crate::energy::account::{MeasuredMode, digits, duration, measured_modes, otherwise};
 use crate::energy::builtin::{self, BUILT_IN};
 use crate::energy::model::{Mode, Staged};
 use crate::energy::profile::{Kind, Profile};
 use crate::energy::times::Given;
+use crate::plot::{self, Curve};
 use crate::results::Results;
 
 /// Length of the sleeps in plots of power over time, as in the thesis.

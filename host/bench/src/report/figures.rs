@@ -1,8 +1,8 @@
 //! The plots of the page, with their texts.
 
-use super::plot::{self, Axes, Bar, Series};
 use crate::appliance::{Appliance, METHODS};
 use crate::compare::{Case, Comparison};
+use crate::plot::{self, Axes, Bar, Series};
 use crate::results::Results;
 use crate::spread::Spread;
 use crate::{Pair, Sealing};

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use plotters::prelude::*;
 
-use super::plot::{COLOURS, number};
+use crate::plot::{COLOURS, number};
 
 /// Width and height in pixels. A viewer scales them.
 const SIZE: (u32, u32) = (720, 480);

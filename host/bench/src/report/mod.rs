@@ -6,7 +6,6 @@ mod domains;
 mod energy;
 mod figures;
 mod levels;
-pub mod plot;
 pub mod tables;
 
 use anyhow::Context;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use poorwill_bench::report::plot::{self, Bar};
+use poorwill_bench::plot::{self, Bar};
 use poorwill_bench::table::table;
 use poorwill_bench::traces::sweep::USUAL_REQUESTS;
 use poorwill_bench::traces::{Found, Library, Run, parameters_of, run};

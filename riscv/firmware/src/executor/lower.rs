@@ -58,8 +58,8 @@ pub(super) fn place(mtime: u64) {
     });
 }
 
-/// Sets up the calling weak hart's PMP and the blocks. Without enough PMP there are none: the
-/// interpreter runs the OS, and user mode has no access at all.
+/// Sets up the calling weak hart's PMP and the blocks. Without enough PMP the interpreter
+/// alone runs the OS, and user mode has no access at all.
 pub(super) fn start() {
     let Some(places) = PLACES.get() else {
         return;

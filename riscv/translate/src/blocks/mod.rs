@@ -19,8 +19,10 @@ mod access;
 mod cache;
 mod control;
 mod counts;
+mod enter;
 #[cfg(feature = "fake")]
-pub(crate) mod fake;
+pub mod fake_core;
+mod interpret;
 mod pages;
 mod region;
 mod run;
@@ -28,6 +30,6 @@ mod translate;
 mod writer;
 
 pub use cache::Blocks;
+pub use enter::{Core, Left, Watch};
 pub use region::{Environment, REGION_BYTES, Region};
-pub use run::{Core, Left, Watch};
 pub use translate::Options;

@@ -16,7 +16,7 @@ const BLOCKS: usize = 12 << 10;
 const PLACES: usize = 160 << 10;
 const HALVES: usize = 160 << 10;
 const PAGES: usize = 1024;
-/// Places of the list of pages by hash: at least twice as many.
+/// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
 const WORDS: usize = 596 << 10;
 

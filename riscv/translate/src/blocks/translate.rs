@@ -198,7 +198,7 @@ impl Translator<'_, '_> {
         self.mark(next, self.count + 1);
     }
 
-    /// The next words belong to an instruction, before which so many are counted.
+    /// The next words belong to an instruction. `before`: instructions that are counted before it.
     fn mark(&mut self, at: u8, before: u8) {
         let before = if self.options.counts { before } else { 0 };
         self.writer.mark(at, before);

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 
 use poorwill_isa::encode;
-use poorwill_translate::fake::{ENVIRONMENT, FakeCore, FakeHost, MTIME, RAM, REGION};
+use poorwill_translate::fake::{FakeHost, RAM};
+use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME, REGION};
 use poorwill_translate::{Blocks, Environment, Host, Mode, Options, Region, Stop, VirtualHart};
 
 use crate::common::flags::{A, D, G, R, V, W, X};

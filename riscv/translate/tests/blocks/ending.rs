@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use poorwill_translate::fake::{FakeCore, FakeHost};
+use poorwill_translate::fake::FakeHost;
+use poorwill_translate::fake_core::FakeCore;
 use poorwill_translate::{Core, Environment, Host, Left, Region, Watch};
 
 /// A host whose time comes to the end of a turn where the core is interrupted.

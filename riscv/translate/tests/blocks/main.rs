@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use poorwill_isa::{Format, Operation};
-use poorwill_translate::fake::{ENVIRONMENT, FakeCore, FakeHost, MTIME, REGION};
+use poorwill_translate::fake::FakeHost;
+use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME, REGION};
 use poorwill_translate::{
     Blocks, Counts, Csrs, Environment, Mode, Options, Region, Stop, VirtualHart,
 };

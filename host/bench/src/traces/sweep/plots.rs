@@ -5,7 +5,7 @@ use poorwill_oc_pmem::{Machine, Parameters, Time};
 use super::figures::energy;
 use super::points::READINGS;
 use super::{CLOCKS, Sweep};
-use crate::report::plot::{self, Bar, Curve};
+use crate::plot::{self, Bar, Curve};
 
 /// The programs of figure 14, which are the paper's memory-intensive ones with one thread each.
 const FIGURE_14: [&str; 2] = ["redis", "sqlite3"];

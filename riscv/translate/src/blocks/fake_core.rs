@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use poorwill_hart::emulation::cause;
 use poorwill_memory::PAGE_BYTES;
 
+use super::enter::{Core, Left, Watch};
 use super::region::{Environment, Region, Slot};
-use super::run::{Core, Left, Watch};
 use crate::fake::FakeHost;
 use crate::hart::{Stop, VirtualHart};
 use crate::host::Host;

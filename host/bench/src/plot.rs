@@ -19,7 +19,7 @@ const TYPE: u32 = 20;
 const BAR: u32 = 36;
 
 /// Colours of a bar's parts and of series, in this order.
-pub(super) const COLOURS: [RGBColor; 6] = [
+pub(crate) const COLOURS: [RGBColor; 6] = [
     RGBColor(0x3f, 0x7f, 0xd0),
     RGBColor(0xe0, 0x8a, 0x1e),
     RGBColor(0x2f, 0xa0, 0x6a),
@@ -29,7 +29,7 @@ pub(super) const COLOURS: [RGBColor; 6] = [
 ];
 
 /// A colour in the syntax of style sheets.
-pub(super) fn css(index: usize) -> String {
+pub(crate) fn css(index: usize) -> String {
     let RGBColor(red, green, blue) = COLOURS[index % COLOURS.len()];
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
@@ -45,12 +45,12 @@ pub struct Bar {
 }
 
 /// Measured points that a line connects.
-pub(super) struct Series {
-    pub(super) name: String,
+pub(crate) struct Series {
+    pub(crate) name: String,
     /// Index into [`COLOURS`].
-    pub(super) colour: usize,
+    pub(crate) colour: usize,
     /// Positions on the x axis, and values.
-    pub(super) points: Vec<(f64, Spread)>,
+    pub(crate) points: Vec<(f64, Spread)>,
 }
 
 /// A computed line, without measured points.
@@ -65,13 +65,13 @@ pub(crate) struct Curve {
 }
 
 /// The axes of a plot with lines.
-pub(super) struct Axes<'a> {
-    pub(super) x: &'a str,
-    pub(super) y: &'a str,
+pub(crate) struct Axes<'a> {
+    pub(crate) x: &'a str,
+    pub(crate) y: &'a str,
     /// Whether the y axis is logarithmic.
-    pub(super) logarithmic: bool,
+    pub(crate) logarithmic: bool,
     /// Whether thin lines mark y = x and y = 1.1 x.
-    pub(super) identity: bool,
+    pub(crate) identity: bool,
 }
 
 /// Bars one below the other, as SVG.
@@ -140,7 +140,7 @@ fn draw_bars(svg: &mut String, bars: &[Bar], count: u32, most: f64, axis: &str) 
 }
 
 /// Lines through the medians. Each point also shows the least and the greatest value.
-pub(super) fn lines(series: &[Series], axes: &Axes<'_>) -> anyhow::Result<String> {
+pub(crate) fn lines(series: &[Series], axes: &Axes<'_>) -> anyhow::Result<String> {
     let mut svg = String::new();
     draw_lines(&mut svg, series, axes).map_err(|error| anyhow!("drawing lines: {error}"))?;
     Ok(svg)
@@ -240,7 +240,7 @@ fn drawn(curves: &[Curve], axes: [&str; 2], has_legend: bool) -> anyhow::Result<
 }
 
 /// Names and colours of series, for a legend.
-pub(super) fn legend_of<'l>(
+pub(crate) fn legend_of<'l>(
     lines: impl IntoIterator<Item = (&'l str, usize)>,
 ) -> Vec<(String, String)> {
     let entry = |(name, colour): (&str, usize)| (name.to_owned(), css(colour));
@@ -249,14 +249,14 @@ pub(super) fn legend_of<'l>(
 
 impl Series {
     /// The legend's name and colour.
-    pub(super) fn entry(&self) -> (&str, usize) {
+    pub(crate) fn entry(&self) -> (&str, usize) {
         (&self.name, self.colour)
     }
 }
 
 impl Curve {
     /// The legend's name and colour.
-    pub(super) fn entry(&self) -> (&str, usize) {
+    pub(crate) fn entry(&self) -> (&str, usize) {
         (&self.name, self.colour)
     }
 }
@@ -296,7 +296,7 @@ fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2], has_legend
 }
 
 /// A number as an axis shows it.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let digits: Range<f64> = 0.0..0.1;
     match value {
         zero if zero.abs() < 1e-9 => "0".into(),

@@ -1,0 +1,190 @@
+//! The way into translated code, and back.
+
+use poorwill_hart::NEVER;
+use poorwill_hart::emulation::{cause, status};
+use poorwill_hart::interrupt::{SEI, STI};
+
+use super::cache::{Blocks, Found};
+use super::region::{Environment, Place, Region};
+use super::writer::{B, ENVIRONMENT, KEPT};
+use crate::hart::{Stop, VirtualHart};
+use crate::host::Host;
+use crate::state::Reservation;
+
+/// Interrupts of the core that end translated code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The timer's deadline.
+    pub deadline: u64,
+    /// Interrupts of devices.
+    pub external: bool,
+}
+
+/// The trap that has ended translated code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// `mcause`
+    pub cause: u64,
+    /// `mepc`
+    pub address: u64,
+}
+
+/// The core, in its lower mode.
+pub trait Core {
+    /// Runs translated code from an address on until it traps. `x`: the core's registers, before and
+    /// after.
+    fn enter(
+        &mut self,
+        x: &mut [u64; 32],
+        memory: (&Region, &mut Environment),
+        at: u64,
+        watch: Watch,
+    ) -> Left;
+
+    /// Lets the core see changed instructions.
+    fn fence_instructions(&mut self);
+}
+
+/// What led to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    /// An exit of a block.
+    Exit(Found),
+    /// A jump to an address in a register.
+    Jump,
+    /// The first word of a block that was dropped.
+    Dropped(usize),
+    /// The interpreter, or a handler.
+    Other,
+}
+
+/// How a hart goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// With a block at the hart's address, if there is one.
+    Look(From),
+    /// In a block.
+    In(Found),
+    /// With one instruction of a block, by the interpreter.
+    Step(usize),
+}
+
+/// The end of a hart's turn.
+pub(super) struct Turn {
+    pub(super) until: u64,
+    /// A device interrupts another hart.
+    pub(super) others_interrupt: bool,
+}
+
+impl VirtualHart {
+    /// Runs translated code from a place on.
+    pub(super) fn run_block(
+        &mut self,
+        found: Found,
+        blocks: &mut Blocks<'_>,
+        core: &mut impl Core,
+        host: &impl Host,
+        turn: &mut Turn,
+    ) -> Result<Next, Stop> {
+        if core::mem::take(&mut blocks.has_changed) {
+            core.fence_instructions();
+        }
+        let due = self.pending(host) & self.csrs.sie;
+        let waits_for = |bit| self.csrs.sie & bit != 0 && due & bit == 0;
+        let deadline = if waits_for(STI) {
+            self.csrs.deadline
+        } else {
+            NEVER
+        };
+        let watch = Watch {
+            deadline: deadline.min(turn.until),
+            external: waits_for(SEI) && !turn.others_interrupt,
+        };
+        let at = blocks.address(found);
+        let counted = blocks.uncounted(found);
+        self.lend_registers(blocks, due != 0);
+        let memory = (&*blocks.region, &mut *blocks.environment);
+        let left = core.enter(&mut self.x, memory, at, watch);
+        let jump = self.x[usize::from(B)];
+        self.take_registers(blocks);
+        let found = blocks.place_of(left.address).ok_or(Stop::Lost)?;
+        let is_interrupt = left.cause & cause::INTERRUPT != 0;
+        let next = self.leave(found, jump, left.cause, blocks)?;
+        let counted = blocks.environment.instructions.wrapping_add(counted);
+        let counted = counted.wrapping_sub(blocks.unreached(found, left.address));
+        self.counts.instructions += counted;
+        self.counts.translated += counted;
+        if is_interrupt && self.pending(host) & self.csrs.sie == 0 {
+            turn.others_interrupt = true;
+        }
+        Ok(next)
+    }
+
+    /// Finds the hart's address after a trap of translated code, and how it goes on.
+    fn leave(
+        &mut self,
+        found: Found,
+        jump: u64,
+        cause: u64,
+        blocks: &Blocks<'_>,
+    ) -> Result<Next, Stop> {
+        let (block, place) = blocks.at(found);
+        let is_interrupt = cause & cause::INTERRUPT != 0;
+        let is_break = cause == cause::BREAKPOINT;
+        self.pc = match place.at {
+            Place::LEAVES => blocks.next_of(found),
+            Place::JUMPS => jump & !1,
+            at => block.pc.wrapping_add(2 * u64::from(at)),
+        };
+        match place.at {
+            Place::LEAVES | Place::JUMPS if is_interrupt => Ok(Next::Look(From::Other)),
+            Place::LEAVES if is_break => Ok(Next::Look(From::Exit(found))),
+            Place::JUMPS if is_break => Ok(Next::Look(From::Jump)),
+            Place::LEAVES | Place::JUMPS => Err(Stop::Lost),
+            0 if block.live == 0 => Ok(Next::Look(From::Dropped(found.block))),
+            _ if is_interrupt => Ok(blocks
+                .place_at(found.block, self.pc)
+                .map_or(Next::Look(From::Other), Next::In)),
+            _ => Ok(Next::Step(found.block)),
+        }
+    }
+
+    /// Puts the registers as translated code has them.
+    fn lend_registers(&mut self, blocks: &mut Blocks<'_>, attention: bool) {
+        let page = blocks.page;
+        let environment = &mut *blocks.environment;
+        for kept in KEPT.map(usize::from) {
+            environment.x[kept] = self.x[kept];
+        }
+        self.x[usize::from(ENVIRONMENT)] = page;
+        environment.sstatus = self.csrs.whole_status();
+        environment.attention = attention.into();
+        let reservation = self.reservation.take();
+        environment.reserved = reservation.map_or(0, |it| it.address | u64::from(it.bytes == 8));
+        environment.reserved_value = reservation.map_or(0, |it| it.value);
+        environment.instructions = 0;
+    }
+
+    /// Takes the OS's registers back. Of `sstatus` only SIE can have changed.
+    fn take_registers(&mut self, blocks: &Blocks<'_>) {
+        let environment = &*blocks.environment;
+        for kept in KEPT.map(usize::from) {
+            self.x[kept] = environment.x[kept];
+        }
+        self.x[0] = 0;
+        let enabled = environment.sstatus & status::SIE;
+        self.csrs.sstatus = self.csrs.sstatus & !status::SIE | enabled;
+        self.reservation = match environment.reserved {
+            0 => None,
+            reserved => {
+                let bytes = if reserved & 1 != 0 { 8 } else { 4 };
+                let mask = u64::MAX >> (64 - 8 * bytes);
+                Some(Reservation {
+                    address: reserved & !1,
+                    bytes,
+                    value: environment.reserved_value & mask,
+                })
+            }
+        };
+    }
+}

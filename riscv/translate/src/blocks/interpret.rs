@@ -1,0 +1,173 @@
+//! What the interpreter does between blocks: it fills the tables of pages, and notes stores to code.
+
+use core::cell::Cell;
+
+use poorwill_hart::page_entry::{self, Intent};
+use poorwill_isa::{Direction, Format, Instruction, Operation};
+use poorwill_memory::PAGE_BYTES;
+
+use super::cache::Blocks;
+use crate::hart::{Stop, VirtualHart};
+use crate::host::Host;
+use crate::interpreter::{Flow, atomic};
+use crate::trap::Trap;
+
+impl VirtualHart {
+    /// Interprets an instruction. [`Flow::Look`]: also after jumps and exceptions.
+    pub(super) fn interpret(
+        &mut self,
+        blocks: &mut Blocks<'_>,
+        host: &impl Host,
+    ) -> Result<Flow, Stop> {
+        let watched = Watched {
+            host,
+            blocks,
+            stored: Cell::new(None),
+        };
+        let fetched = self.fetch_instruction(&watched);
+        let access = fetched.ok().and_then(|it| self.access_of(&it));
+        let executed = fetched.and_then(|instruction| {
+            let flow = self.execute(&instruction, &watched)?;
+            Ok(if ends_block(&instruction) {
+                later(flow)
+            } else {
+                flow
+            })
+        });
+        let stored = watched.stored.get();
+        if let Some(physical) = stored {
+            blocks.check_source(physical, host);
+        }
+        match executed {
+            Ok(flow) => {
+                self.counts.instructions += 1;
+                if let Some((address, intent)) = access {
+                    self.open_page(address, intent, blocks, host);
+                }
+                match flow {
+                    Flow::Stop(stop) => Err(stop),
+                    flow => Ok(flow),
+                }
+            }
+            Err(Trap::Exception(exception)) => {
+                self.counts.exceptions += 1;
+                self.enter_handler(exception.cause, exception.value);
+                Ok(Flow::Look)
+            }
+            Err(Trap::Stop(stop)) => Err(stop),
+        }
+    }
+
+    /// Address and kind of an instruction's access.
+    fn access_of(&self, instruction: &Instruction) -> Option<(u64, Intent)> {
+        let Instruction {
+            operation,
+            rs1,
+            immediate,
+            ..
+        } = *instruction;
+        let is_load = match operation.memory_access() {
+            Some(access) => access.direction != Direction::Store,
+            None if atomic::bytes(operation).is_some() => {
+                matches!(operation, Operation::LrW | Operation::LrD)
+            }
+            None if operation == Operation::CboZero => false,
+            None => return None,
+        };
+        let intent = if is_load { Intent::Load } else { Intent::Store };
+        Some((self.get(rs1).wrapping_add_signed(immediate.into()), intent))
+    }
+
+    /// Lets translated code access a page of the OS's memory that the instruction has just accessed.
+    /// Pages with translated code take no stores, so that the interpreter sees these.
+    fn open_page(
+        &mut self,
+        address: u64,
+        intent: Intent,
+        blocks: &mut Blocks<'_>,
+        host: &impl Host,
+    ) {
+        let Some(flags) = self.flags_of(address) else {
+            return;
+        };
+        let (has, needed) = (
+            |bit| flags & bit != 0,
+            match intent {
+                Intent::Store => page_entry::WRITE | page_entry::DIRTY,
+                Intent::Load | Intent::Fetch => page_entry::READ | page_entry::ACCESSED,
+            },
+        );
+        let is_for_all = has(page_entry::GLOBAL) && !has(page_entry::USER);
+        if !is_for_all || flags & needed != needed {
+            return;
+        }
+        let Ok(place) = self.translate(address, intent, host) else {
+            return;
+        };
+        let offset = address % PAGE_BYTES;
+        let (page, physical) = (address - offset, place.physical - offset);
+        let is_store = intent == Intent::Store;
+        if place.is_memory && physical != 0 && !(is_store && blocks.has_code(physical)) {
+            blocks.open(page, physical, is_store);
+        }
+    }
+}
+
+/// After a jump the interpreter looks for a block.
+fn later(flow: Flow) -> Flow {
+    match flow {
+        Flow::Next => Flow::Look,
+        flow => flow,
+    }
+}
+
+fn ends_block(instruction: &Instruction) -> bool {
+    let operation = instruction.operation;
+    matches!(operation.format(), Format::B | Format::J) || operation == Operation::Jalr
+}
+
+/// Notes a store to a page with translated code.
+struct Watched<'a, 'b, H> {
+    host: &'a H,
+    blocks: &'a Blocks<'b>,
+    /// The last such page.
+    stored: Cell<Option<u64>>,
+}
+
+impl<H: Host> Host for Watched<'_, '_, H> {
+    fn is_memory(&self, page: u64) -> bool {
+        self.host.is_memory(page)
+    }
+
+    fn load(&self, address: u64, bytes: u64) -> u64 {
+        self.host.load(address, bytes)
+    }
+
+    fn store(&self, address: u64, bytes: u64, value: u64) {
+        self.host.store(address, bytes, value);
+        let page = address - address % PAGE_BYTES;
+        if self.blocks.has_code(page) {
+            self.stored.set(Some(page));
+        }
+    }
+
+    fn load_device(&self, address: u64, bytes: u64) -> Option<u64> {
+        self.host.load_device(address, bytes)
+    }
+
+    fn store_device(&self, address: u64, bytes: u64, value: u64) -> Option<()> {
+        self.host.store_device(address, bytes, value)
+    }
+
+    fn fence(&self) {
+        self.host.fence();
+    }
+
+    fn time(&self) -> u64 {
+        self.host.time()
+    }
+
+    fn external_interrupt(&self) -> bool {
+        self.host.external_interrupt()
+    }
+}
