@@ -35,7 +35,7 @@ const MOST_OF_PAGE: [(&str, usize); 3] = [
 const MOST_OF_RESULTS: (&str, usize) = ("docs/memory.md", 1500);
 
 /// The most words of all pages together, without tables and code.
-const MOST_OF_ALL: usize = 21_000;
+const MOST_OF_ALL: usize = 21_600;
 
 fn judge(sentence: &Sentence, banned: &[(Regex, &str)]) -> Vec<String> {
     let Sentence {

@@ -146,13 +146,7 @@ fn turn(
     };
     let time = &platform().time;
     let until = time.ticks() + time.ticks_in(TURN_NS);
-    hart.run_translated(
-        reach.place,
-        blocks,
-        &mut Lower(&reach.executor.deadline),
-        reach,
-        until,
-    )
+    hart.run_translated(blocks, &mut Lower(&reach.executor.deadline), reach, until)
 }
 
 /// Waits for an interrupt of a lent hart, all of which wait. Returns the ticks of the wait. May

@@ -53,8 +53,6 @@ pub struct Blocks<'a> {
     pub(super) places: usize,
     pub(super) halves: usize,
     pub(super) pages: usize,
-    /// Hart whose pages the tables have.
-    pub(super) owner: usize,
     /// Whether the pages are those of the OS's tables.
     pub(super) pages_are: PagesAre,
     /// Translated instructions have changed: the core must not use old ones.
@@ -82,7 +80,6 @@ impl<'a> Blocks<'a> {
             places: 0,
             halves: 0,
             pages: 0,
-            owner: 0,
             pages_are: PagesAre::Checked,
             has_changed: false,
         };

@@ -11,6 +11,9 @@
 //! the instruction writes, but does not read, may have changed: it is written again. Translated code
 //! never asks for interrupts: they trap.
 //!
+//! The harts of an OS share blocks and tables: both have global pages alone, which an OS maps alike in
+//! all address spaces.
+//!
 //! Translated code is not trusted. Its mode reaches the OS's memory, the [`Region`] for reads and
 //! execution, and the [`Environment`], by the core's PMP. Machine mode fills the tables only with
 //! pages that the lent hart may access itself.

@@ -11,21 +11,16 @@ use crate::host::Host;
 use crate::interpreter::Flow;
 
 impl VirtualHart {
-    /// Runs the hart, the one at `place` among its OS's, until its turn ends: at the time `until`, or
+    /// Runs the hart until its turn ends: at the time `until`, or
     /// earlier by another [`Stop`]. [`Stop::Lost`]: translated code has left its region, and the
     /// hart's state is unknown.
     pub fn run_translated(
         &mut self,
-        place: usize,
         blocks: &mut Blocks<'_>,
         core: &mut impl Core,
         host: &impl Host,
         until: u64,
     ) -> Stop {
-        if blocks.owner != place {
-            blocks.owner = place;
-            blocks.forget_pages();
-        }
         let mut turn = Turn {
             until,
             others_interrupt: false,

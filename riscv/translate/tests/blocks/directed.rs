@@ -90,7 +90,7 @@ impl Machine {
         let until = u64::MAX;
         let stop = self
             .hart
-            .run_translated(0, blocks, &mut core, &self.host, until);
+            .run_translated(blocks, &mut core, &self.host, until);
         assert_eq!(stop, Stop::Call);
     }
 }

@@ -181,7 +181,7 @@ impl Pair {
         };
         self.hart.counts = Counts::default();
         let until = u64::MAX - 1;
-        let stop = (self.hart).run_translated(0, blocks, &mut core, &host, until);
+        let stop = (self.hart).run_translated(blocks, &mut core, &host, until);
         if host.loads.get() == 0 {
             *self.ends.entry("endless").or_default() += 1;
             return false;
