@@ -41,6 +41,8 @@ pub struct MachineKind {
     pub arguments: Vec<String>,
     /// Source text of nodes that are added to QEMU's device tree.
     pub tree: Option<String>,
+    /// ID of the hart that its tree makes the weak core, for an executor.
+    pub weak_core: Option<u32>,
     /// Makes its memory persistent, with a power-fail line and the plugin's default cache for each
     /// hart. The value is the hold-up in the machine's microseconds.
     pub hold_up_us: Option<u32>,

@@ -1,11 +1,13 @@
-//! `poorwill run` with a device tree that asks for an executor.
+//! `poorwill run` with an executor: by a device tree that asks for one, and by `--weak-core`.
 
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use common::{Outcome, World};
+use poorwill_devicetree::{Machine, WeakHart};
 
 const PLIC: &str = include_str!("../../../riscv/devicetree/tests/machines/virt-plic.dts");
 const AIA: &str = include_str!("../../../riscv/devicetree/tests/machines/virt-aia.dts");
@@ -47,4 +49,96 @@ fn a_tree_that_cannot_be_read_is_named() {
     run(&world).refuses(1, &["board.dtb", "No such file"]);
     fs::write(world.path("board.dtb"), "no tree").unwrap();
     run(&world).refuses(1, &["board.dtb"]);
+}
+
+/// A world whose QEMU has the machine of `source`. It leaves its arguments and its tree.
+fn world_of(source: &str) -> World {
+    let world = World::with_qemu(
+        "for word; do case $word in dumpdtb=*)
+            exec dtc -q -q -f -I dts -O dtb -o \"${word#*=}\" board.dts; esac; done
+        echo \"$@\" > arguments
+        while [ $# -gt 1 ]; do [ \"$1\" != -dtb ] || cp \"$2\" started.dtb; shift; done",
+    );
+    fs::write(world.path("board.dts"), source).unwrap();
+    world
+}
+
+/// The tree of `machines/virt-plic.dts`, which has two harts.
+const ONE_HART: [&str; 4] = ["run", "--weak-core", "--harts", "1"];
+
+#[test]
+fn a_weak_core_is_one_more_hart_of_a_plic_machine() {
+    let world = world_of(PLIC);
+    let outcome = world.run(&[ONE_HART.as_slice(), &["--tiny"]].concat());
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let arguments = fs::read_to_string(world.path("arguments")).unwrap();
+    for part in ["-machine virt -smp 2 ", "poorwill.skip_modules=nvme"] {
+        assert!(arguments.contains(part), "{part}: {arguments}");
+    }
+    // A sleep on a disk would leave the weak core nothing to do.
+    assert!(!arguments.contains("-blockdev"), "{arguments}");
+    let tree = fs::read(world.path("started.dtb")).unwrap();
+    let machine = Machine::read(&tree).unwrap();
+    let Some(Ok(WeakHart { hart, .. })) = machine.executor else {
+        panic!("{:?}", machine.executor);
+    };
+    let of_os: Vec<_> = machine.harts.iter().map(|hart| hart.id).collect();
+    assert_eq!((hart.id, of_os.as_slice()), (1, [0].as_slice()));
+    // The tree is gone with the machine.
+    let tree = arguments.split_once("-dtb ").unwrap().1.trim();
+    assert!(!Path::new(tree).exists(), "{tree}");
+}
+
+#[test]
+fn a_weak_core_may_be_asked_for_with_a_plic_and_a_disk() {
+    let world = world_of(PLIC);
+    let made = world.run(&["disk", "create", "disk", "--area", "8M"]);
+    assert_eq!(made.code, Some(0), "{made:#?}");
+    let more = ["--interrupts", "plic", "--kernel", "cache/guest/Image"];
+    let all = [ONE_HART.as_slice(), &more, &["--disk", "disk"]].concat();
+    let outcome = world.run(&all);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let arguments = fs::read_to_string(world.path("arguments")).unwrap();
+    assert!(arguments.contains("virtio-blk-pci"), "{arguments}");
+}
+
+#[test]
+fn a_weak_core_refuses_what_allows_no_executor() {
+    let world = world_of(PLIC);
+    let cases: [(&[&str], &str); 7] = [
+        (&["--interrupts", "aia"], "the executor needs a PLIC"),
+        (&["--harts", "9"], "at most 8 harts"),
+        (&["--", "-dtb", "d"], "-dtb cannot be used"),
+        (&["--", "--dtb", "d"], "-dtb cannot be used"),
+        (&["--machine", "sifive_u"], "no hart can be added"),
+        (&["--domains", "d"], "'--domains <FILE>'"),
+        (&["--cut", "--ram", "r"], "'--cut'"),
+    ];
+    for (arguments, reason) in cases {
+        let all = [&["run", "--weak-core"], arguments].concat();
+        world
+            .run(&all)
+            .refuses(2, &["--weak-core", reason, "--help"]);
+    }
+    for name in ["arguments", "r", "data"] {
+        assert!(!world.path(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_have_a_weak_core_does_not_start() {
+    let vector =
+        "/ { cpus { cpu@0 { riscv,isa-extensions = \"i\", \"m\", \"a\", \"c\", \"v\"; }; }; };";
+    let power_fail = "/ { power-fail { compatible = \"poorwill,power-fail\"; }; };";
+    let cases = [
+        (AIA.to_owned(), "a single PLIC, and no AIA"),
+        (format!("{PLIC}\n{vector}"), "hart 0 has vector registers"),
+        (format!("{PLIC}\n{power_fail}"), "a power-fail line"),
+    ];
+    for (source, reason) in cases {
+        let world = world_of(&source);
+        let outcome = world.run(&[ONE_HART.as_slice(), &["--tiny"]].concat());
+        outcome.refuses(1, &["--weak-core", "no executor", reason, "after `--`"]);
+        assert!(!world.path("arguments").exists());
+    }
 }

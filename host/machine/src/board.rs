@@ -39,13 +39,15 @@ pub enum Part {
     /// A clock whose alarm wakes the machine.
     Clock,
     Domains,
+    /// One more hart, as the weak core.
+    AddedCore,
     PowerOff,
     /// A device that ends QEMU with an exit status.
     TestDevice,
 }
 
 /// The parts that `sifive_u` lacks, with reasons.
-const MISSING_ON_SIFIVE_U: [(Part, &str); 9] = [
+const MISSING_ON_SIFIVE_U: [(Part, &str); 10] = [
     (Part::Disks, "it has no PCI, and so no disk"),
     (Part::Aia, "its interrupt controller is a PLIC"),
     (Part::Flash, "it has no flash for the key"),
@@ -59,6 +61,10 @@ const MISSING_ON_SIFIVE_U: [(Part, &str); 9] = [
     ),
     (Part::Clock, "it has no clock, and so no alarm"),
     (Part::Domains, "it has no IOMMU and no sockets"),
+    (
+        Part::AddedCore,
+        "no hart can be added, since its weak core is the E51",
+    ),
     (Part::PowerOff, "no pin of it switches the power off"),
     (Part::TestDevice, "it has no test device"),
 ];

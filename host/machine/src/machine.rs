@@ -81,7 +81,8 @@ impl Disk {
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub board: Board,
-    /// Number of the OS's harts, 1 to [`Board::most_harts`].
+    /// Number of the OS's harts, 1 to [`Board::most_harts`]. A device tree may take harts from the
+    /// OS, such as the [weak core](crate::tree::weak_core).
     pub harts: u32,
     /// RAM in whole MiB.
     pub memory: Bytes,

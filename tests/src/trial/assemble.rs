@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use poorwill_machine::domains::{Sleep, critical_devices};
 use poorwill_machine::flash::make_loader;
-use poorwill_machine::tree::{power_fail, write};
+use poorwill_machine::tree::{power_fail, weak_core, write};
 use poorwill_machine::{DEBIAN_COMMAND_LINE, GRACE_US, Machine};
 use poorwill_plugin::cache::Geometry;
 
@@ -213,6 +213,9 @@ impl Run<'_> {
         if let Some(hold_up_us) = kind.hold_up_us {
             let cache = Geometry::default().bytes();
             source += &power_fail(machine.interrupts, hold_up_us, cache);
+        }
+        if let Some(hart) = kind.weak_core {
+            source += &weak_core(hart);
         }
         if kind.sockets && on.guest.is_none() {
             source += &self.sockets()?.source();

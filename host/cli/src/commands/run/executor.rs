@@ -1,11 +1,14 @@
-//! A device tree of the user that asks for an executor.
+//! A machine with an executor: by a device tree of the user, or by `--weak-core`.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use poorwill_devicetree::Machine;
+use poorwill_devicetree::{Machine as Described, NoExecutor};
+use poorwill_machine::qmp::socket_folder;
+use poorwill_machine::{Machine, Qemu, tree};
+use tempfile::TempDir;
 
 /// Refuses a tree in QEMU's arguments that asks for an executor, on a machine that cannot have one.
 /// The firmware would start without it.
@@ -14,19 +17,52 @@ use poorwill_devicetree::Machine;
 ///
 /// The tree cannot be read, the firmware would refuse it, or why there is no executor.
 pub(super) fn check(arguments: &[OsString]) -> anyhow::Result<()> {
-    let is_tree = |name: &OsString| name == "-dtb" || name == "--dtb";
-    let pairs = arguments.windows(2);
-    for file in pairs.filter(|pair| is_tree(&pair[0])).map(|pair| &pair[1]) {
-        let file = Path::new(file);
-        let place = || file.display().to_string();
-        let machine = Machine::read(&fs::read(file).with_context(place)?).with_context(place)?;
-        if let Some(Err(reason)) = machine.executor {
+    for file in trees(arguments) {
+        if let Some(reason) = refusal(file)? {
             bail!(
                 "{}: there can be no executor: {reason}. Change the machine, or remove \
                  `poorwill,executor` from `/chosen`",
-                place()
+                file.display()
             );
         }
     }
     Ok(())
+}
+
+/// Adds one more hart, the weak core, to the machine, whose files must exist. The machine's device
+/// tree is in the folder that is returned, to be kept while the machine runs.
+///
+/// # Errors
+///
+/// There is no tree, the firmware would refuse it, or why there is no executor.
+pub(super) fn add_weak_core(machine: &mut Machine, qemu: &Qemu) -> anyhow::Result<TempDir> {
+    let folder = socket_folder().context("no folder for the device tree")?;
+    let file = folder.path().join("tree.dtb");
+    let weak = machine.harts;
+    machine.harts += 1;
+    tree::write(machine, qemu, &tree::weak_core(weak), &file)?;
+    if let Some(reason) = refusal(&file)? {
+        bail!(
+            "--weak-core: there can be no executor: {reason}. Change the arguments for QEMU after \
+             `--`"
+        );
+    }
+    machine.add("-dtb", file);
+    Ok(folder)
+}
+
+/// The device trees in QEMU's arguments.
+pub(super) fn trees(arguments: &[OsString]) -> impl Iterator<Item = &Path> {
+    let is_tree = |name: &OsString| name == "-dtb" || name == "--dtb";
+    let pairs = arguments.windows(2);
+    pairs
+        .filter(move |pair| is_tree(&pair[0]))
+        .map(|pair| Path::new(&pair[1]))
+}
+
+/// Why the firmware would start without the executor that the tree in `file` asks for.
+fn refusal(file: &Path) -> anyhow::Result<Option<NoExecutor>> {
+    let place = || file.display().to_string();
+    let machine = Described::read(&fs::read(file).with_context(place)?).with_context(place)?;
+    Ok(machine.executor.and_then(Result::err))
 }

@@ -4,6 +4,7 @@ mod board;
 mod domains;
 mod executor;
 mod power;
+mod weak_core;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -42,6 +43,7 @@ Examples:
   poorwill run --disk machine.disk --append quiet
   poorwill run --disk machine.disk --flash machine.flash
   poorwill run --kernel u-boot.bin --disk machine.disk
+  poorwill run --tiny --harts 1 --weak-core        a weak core resumes the kernel after a sleep
   poorwill run --machine sifive_u --harts 4        SiFive's board, without disks
   poorwill run -- -nic user,model=virtio-net-pci   with network
   poorwill run --domains machine.toml              a machine with domains
@@ -62,6 +64,11 @@ pub(crate) struct Run {
     /// Run the machine with domains that this file describes (docs/domains.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tiny", "disk", "flash", "extra_disk", "kernel", "initrd", "append", "memory", "harts", "interrupts", "cut"])]
     domains: Option<PathBuf>,
+    /// Add a hart without an MMU, the weak core, on a PLIC. It runs the OS's kernel around a sleep in
+    /// powered memory. The OS has at most 8 harts. With --tiny there is no disk, unless --disk names
+    /// one, so each sleep is of this kind, until a key is pressed
+    #[arg(long, conflicts_with_all = ["domains", "cut"])]
+    weak_core: bool,
     /// Disk with the partitions `root` and `sleep`: a raw file or a block device [default: your own
     /// machine's]
     #[arg(long, value_name = "FILE")]
@@ -102,7 +109,8 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        self.check_board().unwrap_or_else(|error| error.exit());
+        (self.check_board().and_then(|()| self.check_weak_core()))
+            .unwrap_or_else(|error| error.exit());
         if let Some(file) = &self.domains {
             let firmware = self.firmware.clone().map_or_else(paths::firmware, Ok)?;
             return domains::run(file, &self.qemu_arguments, &firmware);
@@ -115,7 +123,8 @@ impl Run {
         if !self.power.cut {
             executor::check(&self.qemu_arguments)?;
         }
-        let machine = self.into_machine()?;
+        let has_weak_core = self.weak_core;
+        let mut machine = self.into_machine()?;
         for disk in &machine.disks {
             look_at(&disk.file)?;
             check_unused(&disk.file)?;
@@ -123,6 +132,10 @@ impl Run {
         if let Some(flash) = &machine.flash {
             prepare_flash(flash)?;
         }
+        let _tree = match has_weak_core {
+            true => Some(executor::add_weak_core(&mut machine, &qemu)?),
+            false => None,
+        };
         if let Some(image) = sleeping(&machine)? {
             announce(&image, machine.flash.is_some())?;
         }
@@ -153,7 +166,11 @@ impl Run {
         let board = self.machine;
         let has_disks = board.has(Part::Disks);
         let is_tiny = self.tiny || !has_disks;
-        let interrupts = self.interrupts.unwrap_or_else(|| board.interrupts());
+        let interrupts = match self.weak_core {
+            // With AIA no executor is possible, and the option is refused.
+            true => Interrupts::Plic,
+            false => self.interrupts.unwrap_or_else(|| board.interrupts()),
+        };
         let firmware = self.firmware.map_or_else(paths::firmware, Ok)?;
         paths::readable("firmware", &firmware)?;
         let (kernel, initrd) = match self.kernel {
@@ -173,7 +190,8 @@ impl Run {
         }
         let mut disks = match (self.disk, is_tiny) {
             // With cuts, all contents of the machine are in its memory file, so it needs no disk.
-            (None, true) if self.power.cut || !has_disks => Vec::new(),
+            // A sleep on a disk would leave the weak core nothing to do.
+            (None, true) if self.power.cut || self.weak_core || !has_disks => Vec::new(),
             (None, true) => vec![tiny_disk(self.memory)?],
             (named, _) => disks(named, interrupts, self.memory)?,
         };
