@@ -381,11 +381,11 @@ fn a_file_without_a_manifest_is_refused_by_name() {
     fs::write(world.path("new.elf"), bytes).unwrap();
     ask().refuses(1, &["new.elf: its manifest is damaged"]);
     let mut bytes = saver().encode();
-    bytes[16] = 3;
+    bytes[16] = 4;
     fs::write(world.path("new.elf"), bytes).unwrap();
     ask().refuses(
         1,
-        &["new.elf: its manifest has version 3, and versions up to 2 are read here"],
+        &["new.elf: its manifest has version 4, and versions up to 3 are read here"],
     );
     fs::write(
         world.path("new.elf"),
