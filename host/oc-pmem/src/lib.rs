@@ -37,5 +37,5 @@ pub use memory::watch::{Copy, Served, Watch};
 pub use memory::{Counts, Memory};
 pub use parameters::{Name, Parameter, ParameterError, Parameters, TABLE};
 pub use request::{Kind, Request, Source};
-pub use run::{Outcome, run};
+pub use run::{Fault, Outcome, run};
 pub use time::Time;

@@ -2,7 +2,7 @@
 
 use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use thiserror::Error;
@@ -23,6 +23,8 @@ pub enum Values {
     },
     /// One of these words, stored as its index.
     Word(&'static [&'static str]),
+    /// Numbers of devices. Each takes 16 bits, and is stored as one more.
+    Devices,
 }
 
 /// A parameter of the model.
@@ -66,6 +68,16 @@ pub enum ParameterError {
         /// The range or the words.
         wanted: String,
     },
+    /// A dead device that the machine does not have.
+    #[error(
+        "there is no device {device}: the DIMMs have 0 to {last}, two in each group; set dimms and groups before dead"
+    )]
+    NoDevice {
+        /// The device's number.
+        device: usize,
+        /// The last device of all DIMMs.
+        last: usize,
+    },
 }
 
 const fn number(decimals: u32, least: u64, most: u64) -> Values {
@@ -75,6 +87,9 @@ const fn number(decimals: u32, least: u64, most: u64) -> Values {
         most,
     }
 }
+
+/// The most dead devices: each takes 16 bits of the stored value.
+const MOST_DEAD: u64 = 4;
 
 /// `off` and `on`, in this order.
 const SWITCH: Values = Values::Word(&["off", "on"]);
@@ -120,6 +135,7 @@ parameters! {
     Parity = "parity", "place and cost of the parity", "", Values::Word(&["free", "striped", "halves"]), 1, "VIII; halves is V-A's reading";
     Gap = "gap", "writes between two moves of Start-Gap; 0: none", "", number(0, 0, 1_000_000), 100, "VIII (reference 53)";
     Randomise = "randomise", "the static randomiser", "", SWITCH, 1, "V-A";
+    Dead = "dead", "dead PRAM devices: `2 x groups` for each DIMM, two for each group", "", Values::Devices, 0, "VIII; LightPC alone has parity";
     Memory = "memory", "main memory", "MiB", number(0, 1, 131_072), 2048, "the traced machine's";
 }
 
@@ -156,12 +172,30 @@ impl Parameters {
             known: names(TABLE.iter().map(|parameter| parameter.name)),
         })?;
         let parsed = TABLE[at].values.parse(value);
-        self.0[at] = parsed.ok_or_else(|| ParameterError::Value {
+        let parsed = parsed.ok_or_else(|| ParameterError::Value {
             name: TABLE[at].name,
             value: value.to_owned(),
             wanted: TABLE[at].range(),
         })?;
-        Ok(())
+        let before = core::mem::replace(&mut self.0[at], parsed);
+        self.check_dead().inspect_err(|_| self.0[at] = before)
+    }
+
+    /// Whether the machine has all devices that are to be dead.
+    fn check_dead(&self) -> Result<(), ParameterError> {
+        let devices = 2 * self.count(Name::Dimms) * self.count(Name::Groups);
+        match self.dead().find(|device| *device >= devices) {
+            Some(device) => Err(ParameterError::NoDevice {
+                device,
+                last: devices - 1,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The dead devices, counted over all DIMMs.
+    pub(crate) fn dead(&self) -> impl Iterator<Item = usize> + use<> {
+        dead_of(self.get(Name::Dead))
     }
 
     /// The stored value of a parameter: a number times a power of ten, or a word's index.
@@ -253,6 +287,7 @@ impl Parameter {
                 }
             }
             Values::Word(words) => names(words.iter().copied()),
+            Values::Devices => format!("none, or at most {MOST_DEAD} numbers from 0, as 0,9"),
         }
     }
 
@@ -268,6 +303,11 @@ impl Parameter {
             Values::Word(words) => {
                 let word = usize::try_from(value).ok().and_then(|at| words.get(at));
                 word.copied().unwrap_or_default().to_owned()
+            }
+            Values::Devices if value == 0 => NO_DEVICE.to_owned(),
+            Values::Devices => {
+                let devices = dead_of(value).map(|device| device.to_string());
+                devices.collect::<Vec<_>>().join(",")
             }
         }
     }
@@ -288,8 +328,33 @@ impl Values {
                 let at = words.iter().position(|word| *word == text)?;
                 u64::try_from(at).ok()
             }
+            Values::Devices if text == NO_DEVICE => Some(0),
+            Values::Devices => parse_devices(text),
         }
     }
+}
+
+/// The word for no dead device.
+const NO_DEVICE: &str = "none";
+
+/// The devices of a stored value: one more than each device's number, 16 bits each.
+fn dead_of(value: u64) -> impl Iterator<Item = usize> {
+    let lanes = (0..MOST_DEAD).map(move |lane| value >> (16 * lane) & 0xffff);
+    lanes.filter_map(|lane| usize::try_from(lane).ok()?.checked_sub(1))
+}
+
+/// Reads different device numbers with commas between them, and stores them.
+fn parse_devices(text: &str) -> Option<u64> {
+    let mut value = 0;
+    for (lane, number) in (0..).zip(text.split(',')) {
+        let number = parse_fixed(number, 0).filter(|number| *number < 0xffff)?;
+        let is_new = dead_of(value).all(|known| u64::try_from(known) != Ok(number));
+        if lane >= MOST_DEAD || !is_new {
+            return None;
+        }
+        value |= (number + 1) << (16 * lane);
+    }
+    Some(value)
 }
 
 fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
@@ -324,8 +389,6 @@ fn parse_fixed(text: &str, decimals: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use super::*;
 
     #[test]
@@ -379,5 +442,41 @@ mod tests {
             assert!(refused(bad).contains("must be"), "{bad}");
         }
         assert!(refused("parity=mirror").contains("free, striped, halves"));
+    }
+
+    #[test]
+    fn dead_devices_are_different_ones_of_the_machine() {
+        let mut parameters = Parameters::default();
+        parameters.set("dead=47,0").expect("devices");
+        assert_eq!(parameters.dead().collect::<Vec<_>>(), [47, 0]);
+        assert_eq!(parameters.text(&TABLE[Name::Dead as usize]), "47,0");
+        // Six DIMMs of four groups have 48.
+        for bad in ["dead=48", "dimms=5", "groups=3"] {
+            let error = parameters.set(bad).unwrap_err().to_string();
+            assert!(error.contains("set dimms and groups before"), "{error}");
+        }
+        for bad in [
+            "dead=",
+            "dead=0,0",
+            "dead=0,",
+            "dead=0.5",
+            "dead=65535",
+            "dead=0,1,2,3,4",
+        ] {
+            let error = parameters.set(bad).unwrap_err().to_string();
+            assert!(error.contains("must be none, or at most 4"), "{error}");
+        }
+        assert_eq!(
+            parameters.dead().count(),
+            2,
+            "a refused value changes nothing"
+        );
+        parameters.set("dead=none").expect("no device");
+        parameters.set("dimms=5").expect("a value");
+        assert_eq!(parameters, {
+            let mut other = Parameters::default();
+            other.set("dimms=5").expect("a value");
+            other
+        });
     }
 }

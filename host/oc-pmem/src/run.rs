@@ -35,6 +35,43 @@ impl Outcome {
     pub fn read_time(&self) -> Time {
         Time(self.counts.read_time.0 / self.counts.reads.max(1))
     }
+
+    /// What dead devices did; `None`: no read met one.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        let Counts {
+            regenerated,
+            contained,
+            first_contained,
+            ..
+        } = self.counts;
+        match (first_contained, regenerated) {
+            (Some(first), _) => Some(Fault::Contained {
+                reads: contained,
+                first,
+            }),
+            (None, 0) => None,
+            (None, reads) => Some(Fault::Regenerated { reads }),
+        }
+    }
+}
+
+/// What dead devices did to a run's reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// All data were right: parity gave the halves of dead devices.
+    Regenerated {
+        /// Reads with such a half.
+        reads: u64,
+    },
+    /// Data were lost: reads returned the containment bit, which is a machine check for their hart.
+    /// The model's harts go on, so times after the first one tell nothing of a real machine.
+    Contained {
+        /// Reads with the bit.
+        reads: u64,
+        /// When the first of these returned.
+        first: Time,
+    },
 }
 
 /// Runs the source's harts on the machine.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use poorwill_oc_pmem::{Copy, LightPc, Memory, Parameters, Served, Time, Watch};
+use poorwill_oc_pmem::{Copy, LightPc, Map, Memory, Name, Parameters, Served, Time, Watch};
 use proptest::prelude::*;
 
 /// A copy that devices hold: the version of its contents, and when they were whole.
@@ -28,8 +28,13 @@ struct Contents {
     writes: u64,
     programs: u64,
     moves: u64,
-    /// Reads that returned another version.
+    /// Reads that returned another version, or devices that are dead.
     old: Vec<String>,
+    /// The places of slots, and the dead device if one is.
+    faults: Option<(Map, u64)>,
+    /// Half of a read is there, and waits for this version's parity.
+    half: Option<u64>,
+    halves: u64,
 }
 
 impl Contents {
@@ -46,6 +51,26 @@ impl Contents {
             .copied()
             .unwrap_or_default()
     }
+}
+
+impl Contents {
+    /// Whether the devices of the copy that served a read have a dead one.
+    fn is_on_dead(&self, slot: u64, parity: bool) -> bool {
+        self.faults.as_ref().is_some_and(|(map, dead)| {
+            let slot = match parity {
+                true => next_dimm(map, slot),
+                false => slot,
+            };
+            dead / 2 == map.of_slot(slot).group as u64
+        })
+    }
+}
+
+/// The slot of the same group and line in the next DIMM, where parity lies. Neighbouring slots are on
+/// different DIMMs.
+fn next_dimm(map: &Map, slot: u64) -> u64 {
+    let dimms = map.dimms() as u64;
+    slot - slot % dimms + (slot + 1) % dimms
 }
 
 fn key(copy: Copy, slot: u64) -> (bool, u64) {
@@ -71,11 +96,29 @@ impl Watch for Contents {
     }
 
     fn read(&mut self, slot: u64, served: Served, start: Time) {
+        let is_parity = matches!(served, Served::Rebuilt | Served::RowBuffer(Copy::Parity));
+        let is_right = match served {
+            Served::Devices => !self.is_on_dead(slot, false),
+            Served::Half => self.is_on_dead(slot, false),
+            Served::Rebuilt => !self.is_on_dead(slot, true),
+            Served::RowBuffer(_) => true,
+        };
+        let half = self.half.take();
+        if !is_right || half.is_some() && !is_parity {
+            self.old
+                .push(format!("slot {slot} by {served:?}, half {half:?}"));
+        }
+        self.expected = self.expected.take().or(half);
         let is_move = self.expected.is_none();
         let expected = self.expected.take();
         let expected = expected.unwrap_or_else(|| self.newest(Copy::Data, slot));
         let held = match served {
             Served::Devices => self.device(Copy::Data, slot),
+            Served::Half => {
+                self.half = Some(expected);
+                self.halves += 1;
+                self.device(Copy::Data, slot)
+            }
             Served::Rebuilt => self.device(Copy::Parity, slot),
             Served::RowBuffer(copy) => Held {
                 version: self.newest(copy, slot),
@@ -146,8 +189,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn no_read_is_old_and_no_write_is_lost(parameters in parameters(), accesses in accesses()) {
-        let mut memory = LightPc::watched(&parameters, Contents::default());
+    fn no_read_is_old_and_no_write_is_lost(
+        mut parameters in parameters(),
+        accesses in accesses(),
+        dead in proptest::option::of(0..48_u64),
+    ) {
+        // A lone DIMM has no parity, so a dead device loses its lines.
+        let [dimms, groups] = [Name::Dimms, Name::Groups].map(|name| parameters.get(name));
+        let dead = dead.filter(|_| dimms > 1).map(|device| device % (2 * dimms * groups));
+        let mut contents = Contents::default();
+        if let Some(device) = dead {
+            parameters.set(&format!("dead={device}")).expect("a device");
+            contents.faults = Some((Map::of_pram(&parameters), device));
+        }
+        let mut memory = LightPc::watched(&parameters, contents);
         let (mut now, mut reads, mut writes) = (Time::ZERO, 0, 0);
         let mut versions = [0; 12];
         for (pause, number, kind) in accesses {
@@ -178,7 +233,7 @@ proptest! {
         prop_assert!(end >= now);
         prop_assert_eq!(memory.waiting(), 0, "a flush leaves no write");
         let counts = memory.counts();
-        prop_assert_eq!((counts.reads, counts.writes), (reads, writes));
+        prop_assert_eq!((counts.reads, counts.writes, counts.contained), (reads, writes, 0));
         let contents = memory.watch();
         prop_assert!(contents.old.is_empty(), "{:#?}", contents.old);
         for (key, version) in &contents.accepted {
@@ -186,6 +241,9 @@ proptest! {
             prop_assert_eq!(device.version, *version, "{:?}", key);
             prop_assert!(device.since <= end, "{:?}", key);
         }
+        prop_assert_eq!(contents.half, None, "each half has its parity");
+        // Start-Gap reads such lines, too.
+        prop_assert!((counts.regenerated..=counts.regenerated + counts.moves).contains(&contents.halves));
         prop_assert_eq!(contents.moves, counts.moves);
         prop_assert_eq!(contents.writes, counts.writes + counts.moves);
         // Each accepted write is programmed, alone or with others of its page.

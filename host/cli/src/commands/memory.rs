@@ -10,7 +10,7 @@ use poorwill_bench::plot::{self, Bar};
 use poorwill_bench::table::table;
 use poorwill_bench::traces::sweep::USUAL_REQUESTS;
 use poorwill_bench::traces::{Found, Library, Run, parameters_of, run};
-use poorwill_oc_pmem::{Machine, Parameters, TABLE};
+use poorwill_oc_pmem::{Fault, Machine, Parameters, TABLE, Time};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -28,6 +28,7 @@ Examples:
   poorwill memory sha512 --machine lightpc-b-dimm --set write=8.8 --set clock=1.6
   poorwill memory sha512 redis --machine all --plot machines.svg
   poorwill memory mine.trace --json
+  poorwill memory sha512 --set dead=0
   poorwill memory --sweep build/sweep
 
 Machines: {}, or all of them
@@ -191,6 +192,11 @@ impl OfTrace {
             "{}: {instructions} instructions, {changed}\n{rows}",
             self.trace
         );
+        for one in runs {
+            if let Some(fault) = one.outcome.fault() {
+                println!("{}", fault_line(one.machine, fault));
+            }
+        }
     }
 
     fn json(&self) -> Value {
@@ -207,6 +213,9 @@ impl OfTrace {
                 "mean_read_ns": nanoseconds(one),
                 "conflicts": counts.conflicts,
                 "rebuilt": counts.rebuilt,
+                "regenerated": counts.regenerated,
+                "contained": counts.contained,
+                "first_contained_ns": counts.first_contained.map(to_nanoseconds),
                 "from_row_buffer": counts.from_row_buffer,
                 "row_hits": counts.row_hits,
                 "moves": counts.moves,
@@ -242,9 +251,30 @@ fn over(one: &Run, runs: &[Run]) -> f64 {
 }
 
 /// The mean time of a read.
-#[expect(clippy::cast_precision_loss, reason = "picoseconds of one read")]
 fn nanoseconds(one: &Run) -> f64 {
-    one.outcome.read_time().0 as f64 / 1000.0
+    to_nanoseconds(one.outcome.read_time())
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a run has fewer than 2^53 picoseconds"
+)]
+fn to_nanoseconds(time: Time) -> f64 {
+    time.0 as f64 / 1000.0
+}
+
+/// What dead devices did on a machine.
+fn fault_line(machine: Machine, fault: Fault) -> String {
+    let name = machine.name();
+    match fault {
+        Fault::Regenerated { reads } => {
+            format!("{name}: parity gave a dead device's half of {reads} reads; all data are right")
+        }
+        Fault::Contained { reads, first } => format!(
+            "{name}: data are lost: {reads} reads returned the containment bit, the first one after {:.1} ns",
+            to_nanoseconds(first)
+        ),
+    }
 }
 
 /// Runs the trace on a machine, with a progress bar.

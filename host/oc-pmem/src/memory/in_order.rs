@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 
-use super::place::Map;
+use super::faults::{Faults, State};
+use super::place::{Map, Place};
 use super::{Counts, Memory};
 use crate::parameters::{Name, Parameters};
 use crate::time::Time;
@@ -46,6 +47,8 @@ pub struct InOrder {
     link: Time,
     queue: usize,
     blocked: Time,
+    /// Dead devices. Without parity each line of their groups is lost.
+    faults: Faults,
     counts: Counts,
 }
 
@@ -62,7 +65,7 @@ impl InOrder {
     #[must_use]
     pub fn pram(parameters: &Parameters, unit: Unit) -> Self {
         let times = [parameters.read(), parameters.write()];
-        Self::new(parameters, Map::of_pram(parameters), unit, times)
+        Self::with_faults(parameters, unit, times)
     }
 
     /// PRAM whose DIMMs enable all devices at once: a write reads 256 bytes before.
@@ -70,7 +73,22 @@ impl InOrder {
     pub fn wide(parameters: &Parameters) -> Self {
         let read = parameters.read();
         let times = [read, read + parameters.write()];
-        Self::new(parameters, Map::of_pram(parameters), Unit::Dimm, times)
+        Self::with_faults(parameters, Unit::Dimm, times)
+    }
+
+    fn with_faults(parameters: &Parameters, unit: Unit, times: [Time; 2]) -> Self {
+        let groups = parameters.count(Name::Dimms) * parameters.count(Name::Groups);
+        let mut memory = Self::new(parameters, Map::of_pram(parameters), unit, times);
+        memory.faults = Faults::of_pram(parameters, groups);
+        memory
+    }
+
+    /// What is left of a place's line.
+    fn state(&self, place: Place) -> State {
+        match self.faults.dead(place.group) > 0 || self.faults.is_lost(place.slot) {
+            true => State::Contained,
+            false => State::Whole,
+        }
     }
 
     fn new(parameters: &Parameters, map: Map, unit: Unit, [read, write]: [Time; 2]) -> Self {
@@ -93,6 +111,7 @@ impl InOrder {
             link: parameters.link(),
             queue: parameters.count(Name::Queue),
             blocked: Time::ZERO,
+            faults: Faults::default(),
             counts: Counts::default(),
         }
     }
@@ -137,6 +156,10 @@ impl InOrder {
             let [from, to] = [moved.from, moved.to].map(|slot| self.map.of_slot(slot));
             let (read, _) = self.start_read(at, from.group, from.dimm);
             self.queue_write(read, to.group, to.dimm);
+            self.faults.written(to.slot);
+            if self.state(from) == State::Contained {
+                self.faults.lose(to.slot);
+            }
             self.counts.moves += 1;
         }
     }
@@ -148,9 +171,8 @@ impl Memory for InOrder {
         let place = self.map.place(line, self.lines);
         let (end, is_conflict) = self.start_read(begun, place.group, place.dimm);
         let done = end + self.link;
-        self.counts.reads += 1;
         self.counts.conflicts += u64::from(is_conflict);
-        self.counts.read_time += done - at;
+        self.counts.read(at, done, self.state(place));
         done
     }
 
@@ -158,6 +180,7 @@ impl Memory for InOrder {
         let begun = at.max(self.blocked);
         let place = self.map.place(line, self.lines);
         let taken = self.queue_write(begun, place.group, place.dimm);
+        self.faults.written(place.slot);
         self.counts.writes += 1;
         self.level_wear(begun);
         taken

@@ -3,6 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::faults::{Faults, State};
 use super::group::{Group, Program, Written};
 use super::place::{Map, Place};
 use super::watch::{Copy, Served, Watch};
@@ -31,6 +32,7 @@ pub struct LightPc<W = ()> {
     /// Lines of a page, as a power of two.
     page: u32,
     blocked: Time,
+    faults: Faults,
     counts: Counts,
     watch: W,
 }
@@ -69,6 +71,7 @@ impl<W: Watch> LightPc<W> {
             queue: parameters.count(Name::Queue),
             page: parameters.page_lines(),
             blocked: Time::ZERO,
+            faults: Faults::of_pram(parameters, groups),
             counts: Counts::default(),
             watch,
         }
@@ -96,9 +99,9 @@ impl<W: Watch> LightPc<W> {
         (line >> self.page, 1 << (line & ((1 << self.page) - 1)))
     }
 
-    /// The group with a line's parity: the same one in the next DIMM.
-    fn partner(&self, place: Place) -> usize {
-        let next = place.group + self.in_dimm;
+    /// The group with the parity of a group's lines: the same one in the next DIMM.
+    fn partner(&self, group: usize) -> usize {
+        let next = group + self.in_dimm;
         match next < self.groups.len() {
             true => next,
             false => next - self.groups.len(),
@@ -149,8 +152,37 @@ impl<W: Watch> LightPc<W> {
         }
     }
 
-    /// Reads a slot; the time at which the controller has it.
-    fn read_place(&mut self, at: Time, place: Place) -> Time {
+    /// What dead devices leave of a group's lines. XOR gives one half of a stripe, which is the group's
+    /// devices and those with its parity.
+    fn state(&self, group: usize) -> State {
+        let (own, parity) = (self.faults.dead(group), self.dead_parity(group));
+        match (own, parity) {
+            (0, _) => State::Whole,
+            (1, Some(0)) => State::Halved,
+            _ => State::Contained,
+        }
+    }
+
+    /// Dead devices with the parity of the group's lines; `None`: its lines have no parity. Only striped
+    /// parity has devices that can die.
+    fn dead_parity(&self, group: usize) -> Option<u8> {
+        match self.parity {
+            Parity::Free | Parity::Halves => Some(0),
+            Parity::Striped if self.dimms() == 1 => None,
+            Parity::Striped => Some(self.faults.dead(self.partner(group))),
+        }
+    }
+
+    /// Reads a slot; the time at which the controller has it, and what it has.
+    fn read_place(&mut self, at: Time, place: Place) -> (Time, State) {
+        let (done, state) = self.read_devices(at, place);
+        match self.faults.is_lost(place.slot) {
+            true => (done, State::Contained),
+            false => (done, state),
+        }
+    }
+
+    fn read_devices(&mut self, at: Time, place: Place) -> (Time, State) {
         self.settle(place.group, at);
         let (page, bit) = self.page(place.line);
         let group = &self.groups[place.group];
@@ -158,19 +190,56 @@ impl<W: Watch> LightPc<W> {
             let start = at.max(held.arrived);
             self.counts.from_row_buffer += 1;
             (self.watch).read(place.slot, Served::RowBuffer(Copy::Data), start);
-            return start;
+            // The row buffers are the controller's own, so a dead device takes nothing from them.
+            return (start, State::Whole);
         }
         let is_conflict = group.free > at && group.is_programming(at);
         self.counts.conflicts += u64::from(is_conflict);
+        match self.state(place.group) {
+            State::Whole => {}
+            State::Halved => return (self.read_halved(at, place), State::Halved),
+            State::Contained => {
+                let done = self.groups[place.group].read(at, self.read);
+                return (done, State::Contained);
+            }
+        }
         if is_conflict
             && self.rebuilds
             && let Some(done) = self.rebuilt(at, place)
         {
             self.counts.rebuilt += 1;
-            return done;
+            return (done, State::Whole);
         }
         let done = self.groups[place.group].read(at, self.read);
         (self.watch).read(place.slot, Served::Devices, done - self.read);
+        (done, State::Whole)
+    }
+
+    /// Reads a line with a dead device: the live one has a half, and parity gives the other. The group is
+    /// waited for, written or not, as XOR needs both.
+    fn read_halved(&mut self, at: Time, place: Place) -> Time {
+        let half = self.groups[place.group].read(at, self.read);
+        (self.watch).read(place.slot, Served::Half, half - self.read);
+        let parity = match self.parity {
+            // Its parity is never busy.
+            Parity::Free | Parity::Halves => at + self.read,
+            Parity::Striped => self.read_parity(at, place),
+        };
+        half.max(parity) + self.rebuild
+    }
+
+    /// Reads a slot's parity from its partner: a row buffer has it, or the devices.
+    fn read_parity(&mut self, at: Time, place: Place) -> Time {
+        let partner = self.partner(place.group);
+        self.settle(partner, at);
+        let (page, bit) = self.page(place.line);
+        if let Some(held) = self.groups[partner].held(at, page, bit, true) {
+            let start = at.max(held.arrived);
+            (self.watch).read(place.slot, Served::RowBuffer(Copy::Parity), start);
+            return start;
+        }
+        let done = self.groups[partner].read(at, self.read);
+        (self.watch).read(place.slot, Served::Rebuilt, done - self.read);
         done
     }
 
@@ -184,7 +253,8 @@ impl<W: Watch> LightPc<W> {
                 *half = start + self.read;
                 start
             }
-            Parity::Striped if self.dimms() == 1 => return None,
+            // There is no parity, or half of it is on a dead device.
+            Parity::Striped if self.dead_parity(place.group) != Some(0) => return None,
             Parity::Striped => return self.rebuilt_by_partner(at, place),
         };
         (self.watch).read(place.slot, Served::Rebuilt, start);
@@ -192,7 +262,7 @@ impl<W: Watch> LightPc<W> {
     }
 
     fn rebuilt_by_partner(&mut self, at: Time, place: Place) -> Option<Time> {
-        let partner = self.partner(place);
+        let partner = self.partner(place.group);
         self.settle(partner, at);
         let (page, bit) = self.page(place.line);
         if let Some(held) = self.groups[partner].held(at, page, bit, true) {
@@ -211,12 +281,13 @@ impl<W: Watch> LightPc<W> {
     /// Writes a slot; the time at which a row buffer's queue has it.
     fn write_place(&mut self, at: Time, place: Place) -> Time {
         self.watch.accepted(Copy::Data, place.slot);
+        self.faults.written(place.slot);
         let taken = self.write_group(at, place.group, place.line, false);
         if !self.has_stripes() {
             return taken;
         }
         self.watch.accepted(Copy::Parity, place.slot);
-        let partner = self.partner(place);
+        let partner = self.partner(place.group);
         taken.max(self.write_group(at, partner, place.line, true))
     }
 
@@ -257,9 +328,12 @@ impl<W: Watch> LightPc<W> {
     fn level_wear(&mut self, at: Time) {
         if let Some(moved) = self.map.written() {
             let [from, to] = [moved.from, moved.to].map(|slot| self.map.of_slot(slot));
-            let read = self.read_place(at, from);
+            let (read, state) = self.read_place(at, from);
             self.watch.moved(moved.from, moved.to);
             self.write_place(read, to);
+            if state == State::Contained {
+                self.faults.lose(to.slot);
+            }
             self.counts.moves += 1;
         }
     }
@@ -268,9 +342,9 @@ impl<W: Watch> LightPc<W> {
 impl<W: Watch> Memory for LightPc<W> {
     fn read(&mut self, at: Time, line: u32) -> Time {
         let place = self.map.place(line, self.lines);
-        let done = self.read_place(at.max(self.blocked), place) + self.link;
-        self.counts.reads += 1;
-        self.counts.read_time += done - at;
+        let (ready, state) = self.read_place(at.max(self.blocked), place);
+        let done = ready + self.link;
+        self.counts.read(at, done, state);
         done
     }
 

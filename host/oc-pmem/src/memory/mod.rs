@@ -7,9 +7,11 @@ pub(crate) mod randomise;
 pub(crate) mod start_gap;
 pub(crate) mod watch;
 
+mod faults;
 mod group;
 
 use crate::time::Time;
+use faults::State;
 
 /// Counts of what a memory did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,12 @@ pub struct Counts {
     pub conflicts: u64,
     /// Reads that were rebuilt from parity.
     pub rebuilt: u64,
+    /// Reads of harts for which parity gave a dead device's half.
+    pub regenerated: u64,
+    /// Reads of harts that returned the containment bit: the line is lost.
+    pub contained: u64,
+    /// When the first of these returned.
+    pub first_contained: Option<Time>,
     /// Reads that a row buffer answered.
     pub from_row_buffer: u64,
     /// Writes that a row buffer's waiting page took.
@@ -34,6 +42,22 @@ pub struct Counts {
     pub programs: u64,
     /// Operations of the flush port.
     pub flushes: u64,
+}
+
+impl Counts {
+    /// Counts a hart's read from `at` to `done`.
+    fn read(&mut self, at: Time, done: Time, state: State) {
+        self.reads += 1;
+        self.read_time += done - at;
+        match state {
+            State::Whole => {}
+            State::Halved => self.regenerated += 1,
+            State::Contained => {
+                self.contained += 1;
+                self.first_contained.get_or_insert(done);
+            }
+        }
+    }
 }
 
 /// A memory. Calls come in the order of time.

@@ -16,6 +16,8 @@ pub enum Copy {
 pub enum Served {
     /// From its devices.
     Devices,
+    /// From its one live device: half of it. The read of its parity is told next, if parity has a place.
+    Half,
     /// From a row buffer that has not been programmed yet.
     RowBuffer(Copy),
     /// From its parity.
@@ -34,7 +36,7 @@ pub trait Watch {
         _ = (copy, slot, end);
     }
 
-    /// A read of the slot is served, from `start` on.
+    /// A read of the slot is served, from `start` on. One that returns the containment bit is not told.
     fn read(&mut self, slot: u64, served: Served, start: Time) {
         _ = (slot, served, start);
     }
