@@ -94,8 +94,8 @@ impl Report {
         let mut harts = 0;
         for own in all.iter_mut().map(|hart| core::mem::take(&mut hart.counts)) {
             harts += u32::from(own.instructions > 0);
-            counts.instructions += own.instructions;
-            counts.translated += own.translated;
+            counts.instructions = counts.instructions.saturating_add(own.instructions);
+            counts.translated = counts.translated.saturating_add(own.translated);
             counts.device_accesses += own.device_accesses;
             counts.interrupts += own.interrupts;
             counts.exceptions += own.exceptions;

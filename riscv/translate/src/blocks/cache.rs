@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use poorwill_isa::{Operation, encode};
 use poorwill_memory::PAGE_BYTES;
 
+use super::leaf::may_be_of_leaf;
 use super::region::{Block, Environment, HEADS, JUMPS, Place, Region, Slot};
 use super::translate::{self, Code, MOST_HALVES, Options, Tables};
 use super::writer::{A, Full, LEAVE_WORDS, Writer};
@@ -13,9 +14,6 @@ use crate::host::Host;
 
 /// The count of an address whose first instruction the interpreter executes.
 const NEVER: u8 = u8::MAX;
-
-/// log2 of the most pages of a leaf.
-const LEAF_PAGES: u32 = 9 * 4;
 
 /// A place in translated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +53,8 @@ pub struct Blocks<'a> {
     pub(super) pages: usize,
     /// Whether the pages are those of the OS's tables.
     pub(super) pages_are: PagesAre,
+    /// Number of times that all blocks were dropped.
+    pub(super) generation: u64,
     /// Translated instructions have changed: the core must not use old ones.
     pub(super) has_changed: bool,
 }
@@ -81,6 +81,7 @@ impl<'a> Blocks<'a> {
             halves: 0,
             pages: 0,
             pages_are: PagesAre::Checked,
+            generation: 0,
             has_changed: false,
         };
         blocks.clear();
@@ -99,6 +100,7 @@ impl<'a> Blocks<'a> {
         self.region.page_hash.fill(0);
         self.forget_jumps();
         self.forget_pages();
+        self.generation += 1;
         self.has_changed = true;
     }
 
@@ -120,10 +122,9 @@ impl<'a> Blocks<'a> {
 
     /// Empties the entries of pages that may be of the same leaf as an address.
     pub(super) fn forget_near(&mut self, address: u64) {
-        let number = address / PAGE_BYTES;
         let tables = [&mut self.region.loads, &mut self.region.stores];
         for slot in tables.into_iter().flatten() {
-            if (slot.tag ^ number) >> LEAF_PAGES == 0 {
+            if may_be_of_leaf(slot.tag.wrapping_mul(PAGE_BYTES), address) {
                 *slot = Slot::EMPTY;
             }
         }
@@ -214,7 +215,7 @@ impl<'a> Blocks<'a> {
 
     /// Where the block goes on with an address; `None` if no instruction of it is there.
     pub(super) fn place_at(&self, number: usize, pc: u64) -> Option<Found> {
-        let block = &self.region.blocks[number];
+        let block = self.region.blocks[..self.blocks].get(number)?;
         let at = u8::try_from(pc.wrapping_sub(block.pc) / 2).ok()?;
         if block.live == 0 || u16::from(at) >= block.halves {
             return None;

@@ -112,8 +112,10 @@ impl VirtualHart {
         let next = self.leave(found, jump, left.cause, blocks)?;
         let counted = blocks.environment.instructions.wrapping_add(counted);
         let counted = counted.wrapping_sub(blocks.unreached(found, left.address));
-        self.counts.instructions += counted;
-        self.counts.translated += counted;
+        // Translated code has counted, so that any number may be there.
+        let counts = &mut self.counts;
+        counts.instructions = counts.instructions.saturating_add(counted);
+        counts.translated = counts.translated.saturating_add(counted);
         if is_interrupt && self.pending(host) & self.csrs.sie == 0 {
             turn.others_interrupt = true;
         }

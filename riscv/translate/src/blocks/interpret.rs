@@ -1,7 +1,8 @@
 //! What the interpreter does between blocks: it fills the tables of pages, and notes stores to code.
 
-use core::cell::Cell;
+use core::cell::RefCell;
 
+use arrayvec::ArrayVec;
 use poorwill_hart::page_entry::{self, Intent};
 use poorwill_isa::{Direction, Format, Instruction, Operation};
 use poorwill_memory::PAGE_BYTES;
@@ -22,7 +23,7 @@ impl VirtualHart {
         let watched = Watched {
             host,
             blocks,
-            stored: Cell::new(None),
+            stored: RefCell::default(),
         };
         let fetched = self.fetch_instruction(&watched);
         let access = fetched.ok().and_then(|it| self.access_of(&it));
@@ -34,13 +35,12 @@ impl VirtualHart {
                 flow
             })
         });
-        let stored = watched.stored.get();
-        if let Some(physical) = stored {
+        for physical in watched.stored.into_inner() {
             blocks.check_source(physical, host);
         }
         match executed {
             Ok(flow) => {
-                self.counts.instructions += 1;
+                self.counts.instructions = self.counts.instructions.saturating_add(1);
                 if let Some((address, intent)) = access {
                     self.open_page(address, intent, blocks, host);
                 }
@@ -126,12 +126,15 @@ fn ends_block(instruction: &Instruction) -> bool {
     matches!(operation.format(), Format::B | Format::J) || operation == Operation::Jalr
 }
 
-/// Notes a store to a page with translated code.
+/// Pages that an instruction stores to: two, and an entry of the tables for each.
+const MOST_STORED: usize = 4;
+
+/// Notes stores to pages with translated code.
 struct Watched<'a, 'b, H> {
     host: &'a H,
     blocks: &'a Blocks<'b>,
-    /// The last such page.
-    stored: Cell<Option<u64>>,
+    /// These pages.
+    stored: RefCell<ArrayVec<u64, MOST_STORED>>,
 }
 
 impl<H: Host> Host for Watched<'_, '_, H> {
@@ -146,8 +149,9 @@ impl<H: Host> Host for Watched<'_, '_, H> {
     fn store(&self, address: u64, bytes: u64, value: u64) {
         self.host.store(address, bytes, value);
         let page = address - address % PAGE_BYTES;
-        if self.blocks.has_code(page) {
-            self.stored.set(Some(page));
+        let mut stored = self.stored.borrow_mut();
+        if self.blocks.has_code(page) && !stored.contains(&page) {
+            stored.push(page);
         }
     }
 

@@ -26,6 +26,7 @@ mod enter;
 #[cfg(feature = "fake")]
 pub mod fake_core;
 mod interpret;
+mod leaf;
 mod pages;
 mod region;
 mod run;

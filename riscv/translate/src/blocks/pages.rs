@@ -5,6 +5,7 @@ use arrayvec::ArrayVec;
 use poorwill_memory::PAGE_BYTES;
 
 use super::cache::{Blocks, PagesAre};
+use super::leaf::may_be_of_leaf;
 use super::region::{Block, CodePage, PAGE_HASH};
 use super::writer::{BREAK, Full};
 use crate::host::Host;
@@ -104,8 +105,8 @@ impl Blocks<'_> {
             .all(|page| page.first == 0 || is_there(page.page))
     }
 
-    /// Drops the blocks whose page is no longer where it was, or not whose it was. `address`: of one
-    /// page, or of all. `physical_of`: a page's place now.
+    /// Drops the blocks whose page is no longer where it was. `address`: of the leaf of one address,
+    /// or of all. `physical_of`: a page's place now.
     pub(super) fn check_pages(
         &mut self,
         address: Option<u64>,
@@ -114,7 +115,7 @@ impl Blocks<'_> {
         let mut is_whole = true;
         for number in 0..self.pages {
             let CodePage { page, physical, .. } = self.region.pages[number];
-            let is_meant = address.is_none_or(|address| address - address % PAGE_BYTES == page);
+            let is_meant = address.is_none_or(|address| may_be_of_leaf(page, address));
             if is_meant && physical_of(page) != Some(physical) {
                 is_whole &= self.check_page(number, |_, _| false);
                 self.region.pages[number].first = 0;

@@ -120,6 +120,7 @@ impl VirtualHart {
         blocks: &mut Blocks<'_>,
         host: &impl Host,
     ) -> Result<Next, Stop> {
+        let generation = blocks.generation;
         let may_run = self.translates() && self.may_run(blocks, host);
         let found = match may_run {
             true => blocks.find(self.pc).or_else(|| self.make(blocks, host)),
@@ -130,6 +131,8 @@ impl VirtualHart {
             return Ok(Next::Look(From::Other));
         };
         match from {
+            // A full cache was emptied, and the block that was left is gone.
+            _ if blocks.generation != generation => {}
             From::Exit(exit) => blocks.link(exit, block),
             From::Dropped(old) => blocks.forward(old, block),
             From::Jump => blocks.enter_jump(block),

@@ -228,3 +228,93 @@ fn an_interrupt_at_any_word_changes_nothing() {
         }
     });
 }
+
+#[test]
+fn a_full_cache_begins_anew() {
+    /// Pages of code: their jumps are more blocks than there is room for.
+    const PAGES: u64 = 32;
+    const FIRST: u64 = RAM + 0x1_0000;
+    const BLOCKS: u64 = PAGES * 512;
+    with_blocks(|mut machine, mut blocks| {
+        let root = machine.hart.csrs.satp << 12;
+        for page in 0..PAGES {
+            let place = FIRST + 4096 * page;
+            let address = 0x40_0000 + 4096 * page;
+            machine
+                .host
+                .map(root, 3, 0, address, place, V | R | X | G | A);
+            let pair = [addition(1), encode::j(of("jal"), 0, 4)];
+            let code: Vec<u32> = (0..512).flat_map(|_| pair).collect();
+            machine.host.put_code(place, &code);
+        }
+        let end = FIRST + 4096 * PAGES - 4;
+        machine.host.put_code(end, &[of("ecall")]);
+        for _ in 0..4 {
+            machine.hart.x[10] = 0;
+            machine.hart.pc = 0x40_0000;
+            machine.go_on(&mut blocks, u64::MAX);
+            assert_eq!(machine.hart.x[10], BLOCKS);
+        }
+        assert!(blocks.sizes()[0] < BLOCKS as usize);
+    });
+}
+
+#[test]
+fn a_store_across_two_pages_of_code_is_seen_in_both() {
+    with_blocks(|mut machine, mut blocks| {
+        let root = machine.hart.csrs.satp << 12;
+        let (next, alias) = (CODE + 4096, ALIAS + 4096);
+        machine
+            .host
+            .map(root, 3, 0, next, PLACES[1], V | R | X | G | A);
+        machine
+            .host
+            .map(root, 3, 0, alias, PLACES[1], V | R | W | G | A | D);
+        // An addition is the last instruction of the first page, and one the first of the second.
+        let store = [s("sd", 13, 12, 0), of("fence.i"), i("jalr", 0, 14, 0)];
+        machine.host.put_code(PLACES[0] + 0x100, &store);
+        let both = |number| u64::from(addition(number)) << 32 | u64::from(addition(number));
+        machine.host.put_code(PLACES[0] + 4092, &[addition(1)]);
+        machine
+            .host
+            .put_code(PLACES[1], &[addition(1), of("ecall")]);
+        for number in 1..8 {
+            machine.hart.x[12] = both(number);
+            machine.hart.x[13] = alias - 4;
+            machine.hart.x[14] = next - 4;
+            for pc in [CODE + 0x100, next - 4, next - 4] {
+                machine.hart.x[10] = 0;
+                machine.hart.pc = pc;
+                machine.go_on(&mut blocks, u64::MAX);
+                assert_eq!(machine.hart.x[10], 2 * u64::from(number.cast_unsigned()));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_fence_of_one_address_means_its_whole_leaf() {
+    const LARGE: u64 = 0x60_0000;
+    with_blocks(|mut machine, mut blocks| {
+        let root = machine.hart.csrs.satp << 12;
+        let leaf = machine.host.map(root, 3, 1, LARGE, RAM, V | R | X | G | A);
+        machine.host.put_code(PLACES[1], &program(2));
+        let offset = PLACES[0] - RAM;
+        let run = |machine: &mut Machine, blocks: &mut Blocks<'_>| {
+            machine.hart.x[10] = 0;
+            machine.hart.pc = LARGE + offset;
+            machine.go_on(blocks, u64::MAX);
+            machine.hart.x[10] / u64::from(ROUNDS.cast_unsigned())
+        };
+        assert_eq!(run(&mut machine, &mut blocks), 1);
+        assert_eq!(run(&mut machine, &mut blocks), 1);
+        // The leaf becomes a table, in which the page of the code is another.
+        let table = machine.host.take_page();
+        let entry = PLACES[1] >> 12 << 10 | V | R | X | G | A;
+        machine.host.store(table + offset / 4096 * 8, 8, entry);
+        machine.host.store(leaf, 8, table >> 12 << 10 | V);
+        let other = LARGE + 0x10_0000;
+        machine.hart.drop_translations(Some(other), None);
+        assert_eq!(run(&mut machine, &mut blocks), 2);
+    });
+}
