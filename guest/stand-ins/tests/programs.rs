@@ -113,7 +113,7 @@ fn paths_are_the_cheapest() {
         for goal in (0..all.len()).step_by(20_011) {
             let length = distance(&mut map, start, goal);
             found += u32::from(length.is_some());
-            // A wall is entered by no path, also by none of Dijkstra's.
+            // No path enters a wall, and Dijkstra's enter none.
             assert_eq!(length, all[goal], "from {start} to {goal}");
         }
         assert!(found > 8, "{found} paths");

@@ -25,7 +25,7 @@ const AGAIN_MS: u64 = 1;
 /// Maximum wait for the states of harts that have arrived. They take microseconds.
 const GIVE_MS: u64 = 60_000;
 
-/// The other harts of the OS, for the one that calls them.
+/// The other harts of the OS, as the calling hart reaches them.
 pub trait Others {
     /// Those that run the OS, or will.
     fn running(&self) -> u32;

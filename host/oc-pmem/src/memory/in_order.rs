@@ -83,7 +83,7 @@ impl InOrder {
         memory
     }
 
-    /// What is left of a place's line.
+    /// Whether the line of a place is whole.
     fn state(&self, place: Place) -> State {
         match self.faults.dead(place.group) > 0 || self.faults.is_lost(place.slot) {
             true => State::Contained,

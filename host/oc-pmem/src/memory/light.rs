@@ -230,17 +230,24 @@ impl<W: Watch> LightPc<W> {
 
     /// Reads a slot's parity from its partner: a row buffer has it, or the devices.
     fn read_parity(&mut self, at: Time, place: Place) -> Time {
-        let partner = self.partner(place.group);
-        self.settle(partner, at);
-        let (page, bit) = self.page(place.line);
-        if let Some(held) = self.groups[partner].held(at, page, bit, true) {
-            let start = at.max(held.arrived);
-            (self.watch).read(place.slot, Served::RowBuffer(Copy::Parity), start);
+        if let Some(start) = self.buffered_parity(at, place) {
             return start;
         }
+        let partner = self.partner(place.group);
         let done = self.groups[partner].read(at, self.read);
         (self.watch).read(place.slot, Served::Rebuilt, done - self.read);
         done
+    }
+
+    /// Reads a slot's parity from a row buffer of its partner; `None`: no buffer has it.
+    fn buffered_parity(&mut self, at: Time, place: Place) -> Option<Time> {
+        let partner = self.partner(place.group);
+        self.settle(partner, at);
+        let (page, bit) = self.page(place.line);
+        let held = self.groups[partner].held(at, page, bit, true)?;
+        let start = at.max(held.arrived);
+        (self.watch).read(place.slot, Served::RowBuffer(Copy::Parity), start);
+        Some(start)
     }
 
     /// Rebuilds a line of a slot from its parity; `None`: its devices answer sooner.
@@ -262,14 +269,10 @@ impl<W: Watch> LightPc<W> {
     }
 
     fn rebuilt_by_partner(&mut self, at: Time, place: Place) -> Option<Time> {
-        let partner = self.partner(place.group);
-        self.settle(partner, at);
-        let (page, bit) = self.page(place.line);
-        if let Some(held) = self.groups[partner].held(at, page, bit, true) {
-            let start = at.max(held.arrived);
-            (self.watch).read(place.slot, Served::RowBuffer(Copy::Parity), start);
+        if let Some(start) = self.buffered_parity(at, place) {
             return Some(start + self.rebuild);
         }
+        let partner = self.partner(place.group);
         let is_sooner = self.groups[partner].free + self.rebuild < self.groups[place.group].free;
         is_sooner.then(|| {
             let done = self.groups[partner].read(at, self.read);

@@ -149,30 +149,19 @@ impl PmpPlan {
         let time = PhysRange::new(mtime, size_of::<u64>() as u64);
         draft.push(Entry::napot(code, Access::ReadExecute));
         draft.push(Entry::napot(time, Access::Read));
-        let memory = Ranges::union(memory)?;
-        draft.cover(&memory, Access::ReadWrite);
-        let needed = draft.needed;
-        let plan = PmpPlan {
-            entries: draft.entries,
-            unit_bits: PAGE_BYTES.ilog2(),
-        };
-        if !pmp.is_there() {
-            return Err(PlanError::NoPmp);
-        }
-        if needed > pmp.entries {
+        draft.cover(&Ranges::union(memory)?, Access::ReadWrite);
+        if draft.needed > MAX_ENTRIES {
             return Err(PlanError::Entries {
-                needed,
+                needed: draft.needed,
                 there: pmp.entries,
             });
         }
-        // The double word is smaller than a page.
-        if pmp.granularity_bits > time.length().ilog2() {
-            return Err(PlanError::Granularity {
-                bits: pmp.granularity_bits,
-                start: time.start,
-                end: time.end,
-            });
-        }
+        let plan = PmpPlan {
+            entries: draft.entries,
+            // The double word is the smallest range.
+            unit_bits: time.length().ilog2(),
+        };
+        plan.fits(pmp)?;
         Ok(plan)
     }
 

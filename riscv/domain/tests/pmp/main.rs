@@ -4,3 +4,4 @@ mod access;
 mod plan;
 mod regions;
 mod registers;
+mod translated;

@@ -31,8 +31,8 @@ pub(super) enum PagesAre {
     Checked,
     /// They may have moved.
     Unchecked,
-    /// Some are not in the tables of this `satp`, which may be those of a start. So often has the
-    /// hart looked for a block since then.
+    /// Some are not in the tables of this `satp`, which may be those of a start. `looks`: how many
+    /// times the hart has looked for a block since then.
     Missing { satp: u64, looks: u32 },
 }
 
@@ -246,7 +246,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Lets a dropped block go to the one that has taken its place.
+    /// Lets a dropped block jump to the new one of its address.
     pub(super) fn forward(&mut self, old: usize, new: usize) {
         let word = self.region.blocks[old].word;
         self.put_jump(word, self.region.blocks[new].word);

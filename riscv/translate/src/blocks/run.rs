@@ -11,9 +11,8 @@ use crate::host::Host;
 use crate::interpreter::Flow;
 
 impl VirtualHart {
-    /// Runs the hart until its turn ends: at the time `until`, or
-    /// earlier by another [`Stop`]. [`Stop::Lost`]: translated code has left its region, and the
-    /// hart's state is unknown.
+    /// Runs the hart until its turn ends: at the time `until`, or earlier by another [`Stop`].
+    /// [`Stop::Lost`]: translated code has left its region, and the hart's state is unknown.
     pub fn run_translated(
         &mut self,
         blocks: &mut Blocks<'_>,
@@ -76,10 +75,8 @@ impl VirtualHart {
             PagesAre::Missing { satp: last, looks } if last == satp => looks + 1,
             PagesAre::Missing { .. } => 0,
         };
-        let is_asked = looks == 0 || looks >= PATIENCE;
-        if is_asked
-            && (looks >= PATIENCE || blocks.has_pages(|page| self.code_at(page, host).is_some()))
-        {
+        let mut has_all = || blocks.has_pages(|page| self.code_at(page, host).is_some());
+        if looks >= PATIENCE || looks == 0 && has_all() {
             blocks.check_pages(None, |page| self.code_at(page, host));
             blocks.pages_are = PagesAre::Checked;
             return true;

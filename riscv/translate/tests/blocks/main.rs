@@ -210,7 +210,7 @@ impl Pair {
         *self.ends.entry("words").or_default() += words;
     }
 
-    /// Runs as many instructions on the other hart, and compares.
+    /// Runs the same number of instructions on the other hart, and compares.
     fn compare(&mut self, stop: Stop, counts: Counts) {
         let before = state(&self.model);
         self.model.counts = Counts::default();
