@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{LIMIT, Outcome, World, names};
 use poorwill_bench::traces::PROGRAMS;
-use poorwill_trace::{HartCounts, Kind, Record, Setting, TraceFile};
+use poorwill_trace::{Counted, HartCounts, Kind, Record, Setting, TraceFile};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -81,7 +81,14 @@ fn make(world: &World, program: &str) -> Vec<u8> {
         loads: 300,
         ..HartCounts::default()
     };
-    file.finish(vec![counts], true).unwrap();
+    file.finish(
+        Counted {
+            pages: 3,
+            harts: vec![counts],
+        },
+        true,
+    )
+    .unwrap();
     fs::read(world.path("made")).unwrap()
 }
 
@@ -317,7 +324,7 @@ fn another_guests_and_damaged_traces_are_refused_with_a_remedy() {
     let mut newer = good.clone();
     newer[8] = 9;
     fs::write(&file, &newer).unwrap();
-    refused(&["has version 9", "reads version 1", again]);
+    refused(&["has version 9", "reads version 2", again]);
     let list = world.run(&["trace", "list"]);
     assert!(
         list.code == Some(0) && list.out.contains("version 9"),

@@ -186,7 +186,7 @@ fn most_accesses(report: &Report) -> anyhow::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use poorwill_trace::{HartCounts, Kind, Record, Setting, TraceFile};
+    use poorwill_trace::{Counted, HartCounts, Kind, Record, Setting, TraceFile};
 
     use super::*;
 
@@ -215,9 +215,11 @@ mod tests {
             instructions,
             ..HartCounts::default()
         };
-        trace
-            .finish(vec![counts(7000), counts(4000)], true)
-            .unwrap();
+        let counted = Counted {
+            pages: 0,
+            harts: vec![counts(7000), counts(4000)],
+        };
+        trace.finish(counted, true).unwrap();
         let stop = model(&file, &[]).unwrap();
         assert_eq!(stop.instructions, 7000);
         assert_eq!((stop.reads, stop.writes), (500, 500));
