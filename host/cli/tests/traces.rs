@@ -228,6 +228,44 @@ fn all_machines_run_all_traces_in_one_plot() {
 }
 
 #[test]
+fn comparators_are_compared_on_the_named_traces() {
+    let world = world("11");
+    let folder = world.path("compared");
+    let to = folder.to_str().unwrap();
+    let compare = |more: &[&str]| world.run(&[&["memory", "--comparators", to][..], more].concat());
+    compare(&[]).refuses(1, &["there is no trace", "poorwill trace record all"]);
+    compare(&["--sweep", to]).refuses(2, &["--sweep"]);
+    world
+        .run(&["memory", "sha512", "--results", "x"])
+        .refuses(2, &["--comparators"]);
+    assert_eq!(record(&world, "sha512").code, Some(0));
+    compare(&["sha512", "--results", "nowhere"]).refuses(1, &["cannot read nowhere"]);
+    let outcome = compare(&["sha512"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let words = [
+        "poorwill bench compare --save",
+        "All times are modelled",
+        "| LightPC's paper ",
+    ];
+    assert!(
+        words.iter().all(|word| outcome.out.contains(word)),
+        "{}",
+        outcome.out
+    );
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let all: Value = serde_json::from_str(&read("comparators.json")).unwrap();
+    let runs = all["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &runs[0]["pages"]), (6, &json!(3)));
+    let control = |name: &str| runs[0]["over_lightpc"][name]["control"].as_f64().unwrap();
+    // The trace has no return of a program, and three pages.
+    assert!(control("SysPC") > control("S-CheckPC") && control("S-CheckPC") > control("A-CheckPC"));
+    assert!(read("comparators.md").contains("| sha512 "));
+    for name in ["19a", "19b", "19c", "20"] {
+        assert!(read(&format!("figure-{name}-1.6-GHz.svg")).contains("modelled"));
+    }
+}
+
+#[test]
 fn a_sweep_writes_its_runs_and_the_papers_figures() {
     let world = world("11");
     let folder = world.path("swept");

@@ -24,6 +24,7 @@ mod memory;
 mod parameters;
 mod request;
 mod run;
+mod saving;
 mod time;
 
 pub use displacement::Displacement;
@@ -38,4 +39,5 @@ pub use memory::{Counts, Memory};
 pub use parameters::{Name, Parameter, ParameterError, Parameters, TABLE};
 pub use request::{Kind, Request, Source};
 pub use run::{Fault, Outcome, run};
+pub use saving::{Checkpoints, Direction, Transfer};
 pub use time::Time;

@@ -39,7 +39,7 @@ pub(super) fn execute(folder: &Path, names: &[String], requests: u64) -> anyhow:
 }
 
 /// The traces to sweep. Without names, a program that was not recorded is left out by name.
-fn traces(names: &[String]) -> anyhow::Result<Vec<Swept>> {
+pub(super) fn traces(names: &[String]) -> anyhow::Result<Vec<Swept>> {
     let library = Library::find()?;
     let wanted: Vec<String> = match names {
         [] => PROGRAMS.iter().map(|one| one.name.to_owned()).collect(),
@@ -66,7 +66,7 @@ fn traces(names: &[String]) -> anyhow::Result<Vec<Swept>> {
     Ok(traces)
 }
 
-fn write(folder: &Path, file: &str, text: &str) -> anyhow::Result<()> {
+pub(super) fn write(folder: &Path, file: &str, text: &str) -> anyhow::Result<()> {
     let path = folder.join(file);
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }

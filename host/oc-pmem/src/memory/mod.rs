@@ -1,5 +1,6 @@
 //! Memory: what a machine's harts wait for.
 
+pub(crate) mod beside;
 pub(crate) mod in_order;
 pub(crate) mod light;
 pub(crate) mod place;
