@@ -220,7 +220,7 @@ fn all_machines_run_all_traces_in_one_plot() {
     let results: Value = serde_json::from_str(&outcome.out).unwrap();
     let [sha512, aes] = [0, 1].map(|at| &results[at]);
     assert_eq!([&sha512["trace"], &aes["trace"]], ["sha512", "aes"]);
-    assert_eq!(aes["machines"].as_array().unwrap().len(), 6);
+    assert_eq!(aes["machines"].as_array().unwrap().len(), 7);
     let svg = fs::read_to_string(&plot).unwrap();
     assert!(svg.contains("sha512, lightpc-b-dimm") && svg.contains("aes, wide"));
     assert!(!svg.contains("dram"), "DRAM is the measure");
@@ -300,6 +300,9 @@ fn a_sweep_writes_its_runs_and_the_papers_figures() {
     assert!(slow > of("sha512", "clock=0.4", "lightpc-b-queue"));
     assert!(of("streamadd", "clock=1.8", "dram") < of("streamadd", "clock=0.8", "dram"));
     let rows = fs::read_to_string(folder.join("sweep.md")).unwrap();
+    for words in ["2.9 for reads: within", "2.3 to 6.1 for writes: within"] {
+        assert!(rows.contains(words), "{words}: {rows}");
+    }
     assert!(rows.contains("| clock=1.6 window=128 misses=8 "), "{rows}");
     assert!(outcome.out.contains(&rows), "the terminal shows them, too");
     let figure = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
@@ -307,6 +310,7 @@ fn a_sweep_writes_its_runs_and_the_papers_figures() {
         let svg = figure(&format!("figure-{number}-1.6-GHz.svg"));
         assert!(svg.contains("sha512") && !svg.contains("stream"), "{svg}");
     }
+    assert!(figure("figure-2b.svg").contains("DIMM, write"));
     let svg = figure("figure-17-0.4-GHz.svg");
     assert!(
         svg.contains("streamadd") && !svg.contains("sha512"),

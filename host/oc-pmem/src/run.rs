@@ -81,6 +81,7 @@ pub fn run(source: &mut impl Source, machine: Machine, parameters: &Parameters) 
     match machine.memory(parameters) {
         AnyMemory::InOrder(memory) => run_on(source, memory, parameters),
         AnyMemory::LightPc(memory) => run_on(source, memory, parameters),
+        AnyMemory::PmemDimms(memory) => run_on(source, memory, parameters),
     }
 }
 

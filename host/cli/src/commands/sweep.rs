@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use poorwill_bench::table::table;
+use poorwill_bench::traces::sweep::footprint::{self, Footprint, are_within, footprints};
 use poorwill_bench::traces::sweep::{
     Figures, Means, Plot, Sweep, Swept, plots, runs, summary, sweep,
 };
@@ -32,7 +33,10 @@ pub(super) fn execute(folder: &Path, names: &[String], requests: u64) -> anyhow:
     for Plot { file, svg } in plots(&sweep)? {
         write(folder, &file, &svg)?;
     }
-    let text = rows(&figures);
+    let footprints = footprints()?;
+    let Plot { file, svg } = footprint::plot(&footprints)?;
+    write(folder, &file, &svg)?;
+    let text = format!("{}\n\n{}\n", rows(&figures), of_footprints(&footprints));
     write(folder, "sweep.md", &text)?;
     println!("{text}\nResults and plots: {}", folder.display());
     Ok(())
@@ -103,6 +107,39 @@ fn rows(figures: &[Figures]) -> String {
         rows.add_row(cells);
     }
     rows.to_string()
+}
+
+/// Figure 2b: a row for each footprint, and what lies within the sweep.
+fn of_footprints(all: &[Footprint]) -> String {
+    let heads = [
+        "footprint, bytes",
+        "DIMM's read, ns",
+        "write",
+        "DRAM's read",
+        "write",
+        "read / PRAM's",
+        "PRAM's write / write",
+    ];
+    let mut rows = table(heads, 0);
+    for one in all {
+        let times = [one.dimm[0], one.dimm[1], one.dram[0], one.dram[1]];
+        let mut cells = vec![one.bytes.to_string()];
+        cells.extend(times.map(|time| format!("{time:.1}")));
+        cells.extend([one.reads(), one.writes()].map(|ratio| format!("{ratio:.2}")));
+        rows.add_row(cells);
+    }
+    let (read, [least, most]) = footprint::PAPER;
+    let said = are_within(all).map(|is_within| {
+        if is_within {
+            "within"
+        } else {
+            "**not** within"
+        }
+    });
+    format!(
+        "{rows}\nLightPC's {read} for reads: {} the sweep; {least} to {most} for writes: {}.",
+        said[0], said[1]
+    )
 }
 
 fn json(sweep: &Sweep, requests: u64) -> anyhow::Result<String> {

@@ -1,6 +1,7 @@
 //! Runs traces on all machines over all swept parameters.
 
 mod figures;
+pub mod footprint;
 mod plots;
 mod points;
 
