@@ -300,7 +300,13 @@ fn a_sweep_writes_its_runs_and_the_papers_figures() {
     assert!(slow > of("sha512", "clock=0.4", "lightpc-b-queue"));
     assert!(of("streamadd", "clock=1.8", "dram") < of("streamadd", "clock=0.8", "dram"));
     let rows = fs::read_to_string(folder.join("sweep.md")).unwrap();
-    for words in ["2.9 for reads: within", "2.3 to 6.1 for writes: within"] {
+    let near = |clock: &str| of("sha512", clock, "dram");
+    assert!(near("clock=0.4 link=400") > near("clock=0.4 link=100"));
+    for words in [
+        "2.9 for reads: within",
+        "2.3 to 6.1 for writes: within",
+        "| two keys ",
+    ] {
         assert!(rows.contains(words), "{words}: {rows}");
     }
     assert!(rows.contains("| clock=1.6 window=128 misses=8 "), "{rows}");

@@ -27,6 +27,7 @@ mod request;
 mod run;
 mod saving;
 mod time;
+mod wear;
 
 pub use displacement::Displacement;
 pub use machine::Machine;
@@ -44,3 +45,4 @@ pub use request::{Kind, Request, Source};
 pub use run::{Fault, Outcome, run};
 pub use saving::{Checkpoints, Direction, Transfer};
 pub use time::Time;
+pub use wear::{Attack, Levelling, Lifetime, Region, lifetime};

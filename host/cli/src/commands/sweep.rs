@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use poorwill_bench::table::table;
 use poorwill_bench::traces::sweep::footprint::{self, Footprint, are_within, footprints};
+use poorwill_bench::traces::sweep::lifetimes::{lifetimes, rounds};
 use poorwill_bench::traces::sweep::{
     Figures, Means, Plot, Sweep, Swept, plots, runs, summary, sweep,
 };
@@ -36,7 +37,12 @@ pub(super) fn execute(folder: &Path, names: &[String], requests: u64) -> anyhow:
     let footprints = footprints()?;
     let Plot { file, svg } = footprint::plot(&footprints)?;
     write(folder, &file, &svg)?;
-    let text = format!("{}\n\n{}\n", rows(&figures), of_footprints(&footprints));
+    let text = format!(
+        "{}\n\n{}\n\n{}\n",
+        rows(&figures),
+        of_footprints(&footprints),
+        of_lifetimes()
+    );
     write(folder, "sweep.md", &text)?;
     println!("{text}\nResults and plots: {}", folder.display());
     Ok(())
@@ -140,6 +146,19 @@ fn of_footprints(all: &[Footprint]) -> String {
         "{rows}\nLightPC's {read} for reads: {} the sweep; {least} to {most} for writes: {}.",
         said[0], said[1]
     )
+}
+
+/// Lifetimes in per cent of what all slots take together.
+fn of_lifetimes() -> String {
+    let mut heads = vec!["levelling".to_owned(), "attack".to_owned()];
+    heads.extend(rounds().map(|rounds| format!("slot endures {rounds} rounds, %")));
+    let mut rows = table(heads, 2);
+    for one in lifetimes() {
+        let mut cells = vec![one.levelling.to_owned(), one.attack.to_owned()];
+        cells.extend(one.shares.map(|share| format!("{:.2}", 100.0 * share)));
+        rows.add_row(cells);
+    }
+    rows.to_string()
 }
 
 fn json(sweep: &Sweep, requests: u64) -> anyhow::Result<String> {

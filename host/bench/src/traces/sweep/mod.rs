@@ -2,6 +2,7 @@
 
 mod figures;
 pub mod footprint;
+pub mod lifetimes;
 mod plots;
 mod points;
 
