@@ -10,7 +10,8 @@ use std::io::Cursor;
 
 use poorwill_fuzz::{Cases, Input};
 use poorwill_trace::{
-    Digest, HartCounts, Header, Kind, Reader, Record, Requests, Setting, TraceError, Writer, fake,
+    Counted, Digest, HartCounts, Header, Kind, Reader, Record, Requests, Setting, TraceError,
+    Writer, fake,
 };
 
 poorwill_fuzz::target!(max_len = 4096, run);
@@ -115,7 +116,16 @@ fn written(input: &mut Input<'_>, is_changed: bool) {
         writer.push(&record).expect("a vector");
         records.push(record);
     }
-    let mut bytes = writer.finish(counts, true).expect("a vector").into_inner();
+    let mut bytes = writer
+        .finish(
+            Counted {
+                pages: 0,
+                harts: counts,
+            },
+            true,
+        )
+        .expect("a vector")
+        .into_inner();
     if is_changed {
         let at = input.below(bytes.len() as u64) as usize;
         bytes[at] ^= 1 << input.below(8);

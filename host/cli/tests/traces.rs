@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{LIMIT, Outcome, World, names};
 use poorwill_bench::traces::PROGRAMS;
-use poorwill_trace::{HartCounts, Kind, Record, Setting, TraceFile};
+use poorwill_trace::{Counted, HartCounts, Kind, Record, Setting, TraceFile};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -81,7 +81,14 @@ fn make(world: &World, program: &str) -> Vec<u8> {
         loads: 300,
         ..HartCounts::default()
     };
-    file.finish(vec![counts], true).unwrap();
+    file.finish(
+        Counted {
+            pages: 3,
+            harts: vec![counts],
+        },
+        true,
+    )
+    .unwrap();
     fs::read(world.path("made")).unwrap()
 }
 
@@ -213,11 +220,49 @@ fn all_machines_run_all_traces_in_one_plot() {
     let results: Value = serde_json::from_str(&outcome.out).unwrap();
     let [sha512, aes] = [0, 1].map(|at| &results[at]);
     assert_eq!([&sha512["trace"], &aes["trace"]], ["sha512", "aes"]);
-    assert_eq!(aes["machines"].as_array().unwrap().len(), 6);
+    assert_eq!(aes["machines"].as_array().unwrap().len(), 7);
     let svg = fs::read_to_string(&plot).unwrap();
     assert!(svg.contains("sha512, lightpc-b-dimm") && svg.contains("aes, wide"));
     assert!(!svg.contains("dram"), "DRAM is the measure");
     all("nowhere/plot.svg").refuses(1, &["cannot write nowhere/plot.svg"]);
+}
+
+#[test]
+fn comparators_are_compared_on_the_named_traces() {
+    let world = world("11");
+    let folder = world.path("compared");
+    let to = folder.to_str().unwrap();
+    let compare = |more: &[&str]| world.run(&[&["memory", "--comparators", to][..], more].concat());
+    compare(&[]).refuses(1, &["there is no trace", "poorwill trace record all"]);
+    compare(&["--sweep", to]).refuses(2, &["--sweep"]);
+    world
+        .run(&["memory", "sha512", "--results", "x"])
+        .refuses(2, &["--comparators"]);
+    assert_eq!(record(&world, "sha512").code, Some(0));
+    compare(&["sha512", "--results", "nowhere"]).refuses(1, &["cannot read nowhere"]);
+    let outcome = compare(&["sha512"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let words = [
+        "poorwill bench compare --save",
+        "All times are modelled",
+        "| LightPC's paper ",
+    ];
+    assert!(
+        words.iter().all(|word| outcome.out.contains(word)),
+        "{}",
+        outcome.out
+    );
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let all: Value = serde_json::from_str(&read("comparators.json")).unwrap();
+    let runs = all["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &runs[0]["pages"]), (6, &json!(3)));
+    let control = |name: &str| runs[0]["over_lightpc"][name]["control"].as_f64().unwrap();
+    // The trace has no return of a program, and three pages.
+    assert!(control("SysPC") > control("S-CheckPC") && control("S-CheckPC") > control("A-CheckPC"));
+    assert!(read("comparators.md").contains("| sha512 "));
+    for name in ["19a", "19b", "19c", "20"] {
+        assert!(read(&format!("figure-{name}-1.6-GHz.svg")).contains("modelled"));
+    }
 }
 
 #[test]
@@ -255,6 +300,15 @@ fn a_sweep_writes_its_runs_and_the_papers_figures() {
     assert!(slow > of("sha512", "clock=0.4", "lightpc-b-queue"));
     assert!(of("streamadd", "clock=1.8", "dram") < of("streamadd", "clock=0.8", "dram"));
     let rows = fs::read_to_string(folder.join("sweep.md")).unwrap();
+    let near = |clock: &str| of("sha512", clock, "dram");
+    assert!(near("clock=0.4 link=400") > near("clock=0.4 link=100"));
+    for words in [
+        "2.9 for reads: within",
+        "2.3 to 6.1 for writes: within",
+        "| two keys ",
+    ] {
+        assert!(rows.contains(words), "{words}: {rows}");
+    }
     assert!(rows.contains("| clock=1.6 window=128 misses=8 "), "{rows}");
     assert!(outcome.out.contains(&rows), "the terminal shows them, too");
     let figure = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
@@ -262,6 +316,7 @@ fn a_sweep_writes_its_runs_and_the_papers_figures() {
         let svg = figure(&format!("figure-{number}-1.6-GHz.svg"));
         assert!(svg.contains("sha512") && !svg.contains("stream"), "{svg}");
     }
+    assert!(figure("figure-2b.svg").contains("DIMM, write"));
     let svg = figure("figure-17-0.4-GHz.svg");
     assert!(
         svg.contains("streamadd") && !svg.contains("sha512"),
@@ -317,7 +372,7 @@ fn another_guests_and_damaged_traces_are_refused_with_a_remedy() {
     let mut newer = good.clone();
     newer[8] = 9;
     fs::write(&file, &newer).unwrap();
-    refused(&["has version 9", "reads version 1", again]);
+    refused(&["has version 9", "reads version 2", again]);
     let list = world.run(&["trace", "list"]);
     assert!(
         list.code == Some(0) && list.out.contains("version 9"),

@@ -6,6 +6,7 @@ use crate::memory::Counts;
 use crate::memory::Memory;
 use crate::memory::in_order::{InOrder, Unit};
 use crate::memory::light::LightPc;
+use crate::memory::pmem_dimm::PmemDimms;
 use crate::parameters::Parameters;
 use crate::time::Time;
 
@@ -24,17 +25,20 @@ pub enum Machine {
     Controller,
     /// A memory of DIMMs as in figure 13a: accesses of 256 bytes.
     Wide,
+    /// Section II's DIMM, with buffers inside.
+    PmemDimm,
 }
 
 impl Machine {
     /// All machines, with the names that users give.
-    pub const ALL: [(&'static str, Machine); 6] = [
+    pub const ALL: [(&'static str, Machine); 7] = [
         ("dram", Machine::Dram),
         ("lightpc", Machine::LightPc),
         ("lightpc-b-group", Machine::Group),
         ("lightpc-b-dimm", Machine::Dimm),
         ("lightpc-b-queue", Machine::Controller),
         ("wide", Machine::Wide),
+        ("pmem-dimm", Machine::PmemDimm),
     ];
 
     /// The machine of that name.
@@ -65,6 +69,7 @@ impl Machine {
             Machine::Dimm => AnyMemory::InOrder(InOrder::pram(parameters, Unit::Dimm)),
             Machine::Controller => AnyMemory::InOrder(InOrder::pram(parameters, Unit::Controller)),
             Machine::Wide => AnyMemory::InOrder(InOrder::wide(parameters)),
+            Machine::PmemDimm => AnyMemory::PmemDimms(PmemDimms::new(parameters)),
         }
     }
 }
@@ -74,6 +79,7 @@ impl Machine {
 pub(crate) enum AnyMemory {
     InOrder(InOrder),
     LightPc(LightPc),
+    PmemDimms(PmemDimms),
 }
 
 impl Memory for AnyMemory {
@@ -81,6 +87,7 @@ impl Memory for AnyMemory {
         match self {
             AnyMemory::InOrder(memory) => memory.read(at, line),
             AnyMemory::LightPc(memory) => memory.read(at, line),
+            AnyMemory::PmemDimms(memory) => memory.read(at, line),
         }
     }
 
@@ -88,6 +95,7 @@ impl Memory for AnyMemory {
         match self {
             AnyMemory::InOrder(memory) => memory.write(at, line),
             AnyMemory::LightPc(memory) => memory.write(at, line),
+            AnyMemory::PmemDimms(memory) => memory.write(at, line),
         }
     }
 
@@ -95,6 +103,7 @@ impl Memory for AnyMemory {
         match self {
             AnyMemory::InOrder(memory) => memory.flush(at),
             AnyMemory::LightPc(memory) => memory.flush(at),
+            AnyMemory::PmemDimms(memory) => memory.flush(at),
         }
     }
 
@@ -102,6 +111,7 @@ impl Memory for AnyMemory {
         match self {
             AnyMemory::InOrder(memory) => memory.counts(),
             AnyMemory::LightPc(memory) => memory.counts(),
+            AnyMemory::PmemDimms(memory) => memory.counts(),
         }
     }
 }

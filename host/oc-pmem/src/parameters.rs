@@ -135,6 +135,13 @@ parameters! {
     Parity = "parity", "place and cost of the parity", "", Values::Word(&["free", "striped", "halves"]), 1, "VIII; halves is V-A's reading";
     Gap = "gap", "writes between two moves of Start-Gap; 0: none", "", number(0, 0, 1_000_000), 100, "VIII (reference 53)";
     Randomise = "randomise", "the static randomiser", "", SWITCH, 1, "V-A";
+    QueuedLines = "lsq-lines", "lines that wait in a PMEM DIMM", "", number(0, 1, 64), 64, "VANS (reference 19): 4 KiB";
+    SramBlocks = "rmw-blocks", "blocks of 256 bytes in its SRAM", "", number(0, 1, 1_000_000), 64, "VANS: 16 KiB";
+    DramPages = "ait-pages", "pages of 4 KiB in its DRAM", "", number(0, 1, 1_000_000), 4096, "VANS: 16 MiB";
+    SramRead = "rmw-read", "its queue and its SRAM, reading", "ns", number(3, 0, 1_000_000), 135_000, "VANS: 180 cycles of 0.75 ns";
+    SramWrite = "rmw-write", "its queue and its SRAM, writing", "ns", number(3, 0, 1_000_000), 7_500, "VANS: 10 cycles";
+    Down = "rmw-to-ait", "way from its SRAM to its DRAM", "ns", number(3, 0, 1_000_000), 67_500, "VANS: 90 cycles";
+    Up = "ait-to-rmw", "way back", "ns", number(3, 0, 1_000_000), 112_500, "VANS: 150 cycles";
     Dead = "dead", "dead PRAM devices: `2 x groups` for each DIMM, two for each group", "", Values::Devices, 0, "VIII; LightPC alone has parity";
     Memory = "memory", "main memory", "MiB", number(0, 1, 131_072), 2048, "the traced machine's";
 }
@@ -235,15 +242,21 @@ impl Parameters {
         Time(self.get(Name::Dram))
     }
 
-    pub(crate) fn link(&self) -> Time {
+    /// Transfer of a line between DIMM and controller.
+    #[must_use]
+    pub fn link(&self) -> Time {
         Time(self.get(Name::Link))
     }
 
-    pub(crate) fn read(&self) -> Time {
+    /// A read of PRAM.
+    #[must_use]
+    pub fn read(&self) -> Time {
         Time(self.get(Name::Dram) * self.get(Name::Read) / 100)
     }
 
-    pub(crate) fn write(&self) -> Time {
+    /// A write of PRAM.
+    #[must_use]
+    pub fn write(&self) -> Time {
         Time(self.get(Name::Dram) * self.get(Name::Write) / 100)
     }
 

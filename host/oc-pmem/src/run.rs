@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::core_model::{Hart, Rules};
 use crate::machine::{AnyMemory, Machine};
+use crate::memory::beside::Beside;
 use crate::memory::{Counts, Memory};
 use crate::parameters::Parameters;
 use crate::request::{Kind, Request, Source};
@@ -80,7 +81,14 @@ pub fn run(source: &mut impl Source, machine: Machine, parameters: &Parameters) 
     match machine.memory(parameters) {
         AnyMemory::InOrder(memory) => run_on(source, memory, parameters),
         AnyMemory::LightPc(memory) => run_on(source, memory, parameters),
+        AnyMemory::PmemDimms(memory) => run_on(source, memory, parameters),
     }
+}
+
+/// Runs the source's harts on LegacyPC with OC-PMEM beside its DRAM: lines from
+/// [`PERSISTENT`](crate::PERSISTENT) on are OC-PMEM's. The counts are OC-PMEM's.
+pub(crate) fn run_beside(source: &mut impl Source, parameters: &Parameters) -> Outcome {
+    run_on(source, Beside::new(parameters), parameters)
 }
 
 fn run_on(source: &mut impl Source, mut memory: impl Memory, parameters: &Parameters) -> Outcome {

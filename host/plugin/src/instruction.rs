@@ -102,6 +102,12 @@ pub fn zeroes_line(word: u32) -> bool {
     word & OPERATION_MASK == CBO && word >> 20 == CBO_ZERO
 }
 
+/// Whether an instruction returns from a function: `ret` (`jalr x0, 0(ra)`), or `c.jr ra`.
+#[must_use]
+pub fn returns(word: u32) -> bool {
+    matches!(word, 0x0000_8067 | 0x8082)
+}
+
 /// Whether an instruction raises no exception in the middle of a block: register arithmetic and
 /// jumps. At any other instruction QEMU may leave the block early.
 #[must_use]
@@ -178,6 +184,15 @@ mod tests {
         assert!(zeroes_line(0x0045_200f) && zeroes_line(0x0042_a00f));
         assert!(!zeroes_line(0x0025_200f) && !zeroes_line(0x0045_300f));
         assert_eq!((length(0x0045_200f), length(0x0505)), (4, 2));
+    }
+
+    #[test]
+    fn returns_are_known() {
+        assert!(returns(0x0000_8067) && returns(0x8082));
+        // jalr x0, 4(ra); jalr x0, 0(t0); jalr ra, 0(ra); c.jr a0; c.jalr ra
+        for other in [0x0040_8067, 0x0002_8067, 0x0000_80e7, 0x8502, 0x9082] {
+            assert!(!returns(other), "{other:#x}");
+        }
     }
 
     #[test]

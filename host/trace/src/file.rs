@@ -6,7 +6,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use crate::coding::Record;
-use crate::header::{HartCounts, Setting};
+use crate::header::{Counted, Setting};
 use crate::writer::Writer;
 
 /// Writes a trace to `FILE.part`, and renames that at the end. When dropped it removes the part.
@@ -64,9 +64,9 @@ impl TraceFile {
     /// # Errors
     ///
     /// The file cannot be written. It is not there then.
-    pub fn finish(mut self, harts: Vec<HartCounts>, is_whole: bool) -> io::Result<()> {
+    pub fn finish(mut self, counted: Counted, is_whole: bool) -> io::Result<()> {
         if let Some(writer) = self.writer.take() {
-            let to = writer.finish(harts, is_whole)?;
+            let to = writer.finish(counted, is_whole)?;
             let file = to.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.sync_all()?;
             fs::rename(&self.part, &self.file)?;

@@ -10,6 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::VERSION;
 use crate::error::TraceError;
+use crate::returns::{CLASSES, Returns, are_possible};
 
 const MAGIC: [u8; 8] = *b"PWTRACE\0";
 
@@ -18,6 +19,9 @@ const MOST_HARTS: u32 = 512;
 
 /// Bytes of a line.
 const LINE: u64 = 64;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
 
 /// The most instructions of a hart. With the slowest clock these are 65 days, and a model's time in
 /// picoseconds reaches 213.
@@ -50,6 +54,7 @@ struct RawHeader {
     window: U64,
     memory: U64,
     lines: U64,
+    pages: U64,
     guest: [u8; 32],
     program: [u8; 32],
 }
@@ -62,6 +67,15 @@ struct RawHart {
     loads: U64,
     stores: U64,
     fetches: U64,
+    returns: [RawReturns; CLASSES],
+}
+
+/// Returns of a class.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawReturns {
+    count: U64,
+    lines: U64,
 }
 
 const FIXED: usize = size_of::<RawHeader>();
@@ -103,6 +117,17 @@ pub struct HartCounts {
     pub stores: u64,
     /// Lines of code that it entered.
     pub fetches: u64,
+    /// Returns of programs' functions, by [`class`](crate::class).
+    pub returns: [Returns; CLASSES],
+}
+
+/// What a recording has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Pages of 4 KiB that programs accessed from the mark on, with code.
+    pub pages: u64,
+    /// Each hart's counts in the window.
+    pub harts: Vec<HartCounts>,
 }
 
 /// The header.
@@ -120,6 +145,8 @@ pub struct Header {
     pub is_whole: bool,
     /// Checksum of all contents. Two recordings of the same program have the same one.
     pub contents: u64,
+    /// Pages of 4 KiB that programs accessed from the mark on, with code.
+    pub pages: u64,
     /// Each hart's counts.
     pub harts: Vec<HartCounts>,
 }
@@ -151,6 +178,7 @@ impl Header {
             window: setting.window.into(),
             memory: setting.memory.into(),
             lines: self.lines.into(),
+            pages: self.pages.into(),
             guest: setting.guest.0,
             program: setting.program.0,
         };
@@ -159,6 +187,10 @@ impl Header {
             loads: hart.loads.into(),
             stores: hart.stores.into(),
             fetches: hart.fetches.into(),
+            returns: hart.returns.map(|returns| RawReturns {
+                count: returns.count.into(),
+                lines: returns.lines.into(),
+            }),
         };
         let lines: Vec<RawHart> = self.harts.iter().map(line).collect();
         raw.checksum = sum(&raw, lines.as_bytes()).into();
@@ -192,8 +224,10 @@ impl Header {
         if checksum != sum(&raw, lines.as_bytes()) || raw.harts.get() as usize != lines.len() {
             return Err(TraceError::Header);
         }
-        if raw.lines.get() > raw.memory.get() / LINE {
-            return Err(TraceError::Contents("its lines are beyond its memory"));
+        if raw.lines.get() > raw.memory.get() / LINE || raw.pages.get() > raw.memory.get() / PAGE {
+            return Err(TraceError::Contents(
+                "its lines or pages are beyond its memory",
+            ));
         }
         if (lines.iter()).any(|hart| hart.instructions.get() > MOST_INSTRUCTIONS) {
             return Err(TraceError::Contents("a hart has too many instructions"));
@@ -203,7 +237,15 @@ impl Header {
             loads: hart.loads.get(),
             stores: hart.stores.get(),
             fetches: hart.fetches.get(),
+            returns: hart.returns.map(|returns| Returns {
+                count: returns.count.get(),
+                lines: returns.lines.get(),
+            }),
         };
+        let harts: Vec<_> = lines.iter().map(counts).collect();
+        if !harts.iter().all(|hart| are_possible(&hart.returns)) {
+            return Err(TraceError::Contents("its returns have other lines"));
+        }
         Ok(Header {
             setting: Setting {
                 harts: raw.harts.get(),
@@ -220,7 +262,8 @@ impl Header {
             lines: raw.lines.get(),
             is_whole: raw.is_whole != 0,
             contents: raw.contents.get(),
-            harts: lines.iter().map(counts).collect(),
+            pages: raw.pages.get(),
+            harts,
         })
     }
 }

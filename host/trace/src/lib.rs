@@ -18,19 +18,21 @@ mod file;
 mod header;
 mod reader;
 mod requests;
+mod returns;
 mod writer;
 
 pub use coding::Record;
 pub use error::TraceError;
 pub use file::TraceFile;
-pub use header::{Digest, HartCounts, Header, Setting};
+pub use header::{Counted, Digest, HartCounts, Header, Setting};
 pub use poorwill_oc_pmem::Kind;
 pub use reader::Reader;
 pub use requests::{Requests, run};
+pub use returns::{CLASSES, Returns, class};
 pub use writer::Writer;
 
 /// The version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The most bytes of a block's contents.
 const MOST_OF_BLOCK: usize = 1 << 16;

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 use crate::MOST_OF_BLOCK;
 use crate::block::BlockHead;
 use crate::coding::{Context, MOST_OF_RECORD, Record};
-use crate::header::{HartCounts, Header, Setting};
+use crate::header::{Counted, Header, Setting};
 
 /// Writes records. Without [`Writer::finish`] the header counts zero of them.
 #[derive(Debug)]
@@ -78,11 +78,12 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     ///
     /// The trace cannot be written.
-    pub fn finish(mut self, harts: Vec<HartCounts>, is_whole: bool) -> io::Result<W> {
+    pub fn finish(mut self, counted: Counted, is_whole: bool) -> io::Result<W> {
         if !self.block.is_empty() {
             self.end_block()?;
         }
-        self.header.harts = harts;
+        self.header.harts = counted.harts;
+        self.header.pages = counted.pages;
         self.header.is_whole = is_whole;
         self.to.seek(SeekFrom::Start(0))?;
         self.to.write_all(&self.header.write())?;

@@ -5,7 +5,8 @@ use std::io::Cursor;
 
 use poorwill_oc_pmem::{Kind, Source};
 use poorwill_trace::{
-    Digest, HartCounts, Reader, Record, Requests, Setting, TraceError, TraceFile, Writer,
+    Counted, Digest, HartCounts, Reader, Record, Requests, Returns, Setting, TraceError, TraceFile,
+    Writer,
 };
 use proptest::prelude::*;
 
@@ -22,7 +23,7 @@ fn setting(harts: u32) -> Setting {
     }
 }
 
-fn counts(harts: u32, records: &[Record]) -> Vec<HartCounts> {
+fn counts(harts: u32, records: &[Record]) -> Counted {
     let of = |hart| {
         let own = records
             .iter()
@@ -33,7 +34,10 @@ fn counts(harts: u32, records: &[Record]) -> Vec<HartCounts> {
             ..HartCounts::default()
         }
     };
-    (0..harts).map(of).collect()
+    Counted {
+        pages: 7,
+        harts: (0..harts).map(of).collect(),
+    }
 }
 
 fn written(harts: u32, records: &[Record]) -> Vec<u8> {
@@ -172,8 +176,8 @@ fn faults_are_named() {
     assert_eq!(fault(b""), "it is no trace");
     assert_eq!(fault(&[0; 4096]), "it is no trace");
     let mut newer = bytes.clone();
-    newer[8] = 2;
-    assert!(fault(&newer).contains("version 2") && fault(&newer).contains("version 1"));
+    newer[8] = 3;
+    assert!(fault(&newer).contains("version 3") && fault(&newer).contains("version 2"));
     let mut other = bytes.clone();
     other[40] ^= 1;
     assert_eq!(fault(&other), "its header is damaged");
@@ -198,12 +202,46 @@ fn faults_are_named() {
         ..HartCounts::default()
     };
     let writer = Writer::new(Cursor::new(Vec::new()), setting(1)).expect("a vector");
-    let bytes_of_endless = writer.finish(vec![endless], true).expect("a vector");
+    let bytes_of_endless = writer
+        .finish(
+            Counted {
+                pages: 0,
+                harts: vec![endless],
+            },
+            true,
+        )
+        .expect("a vector");
     assert!(fault(&bytes_of_endless.into_inner()).contains("too many instructions"));
     // The requests of a damaged trace end early, and say so.
     let mut requests = Requests::new(Reader::new(&damaged[..]).expect("a header"));
     while requests.next(0).is_some() {}
     assert!(requests.finish().is_err());
+}
+
+#[test]
+fn counts_are_read_as_written() {
+    let mut counted = counts(2, &long()[..1]);
+    counted.harts[1].returns[3] = Returns {
+        count: 2,
+        lines: 13,
+    };
+    let finish = |counted: Counted| {
+        let writer = Writer::new(Cursor::new(Vec::new()), setting(2)).expect("a vector");
+        writer.finish(counted, true).expect("a vector").into_inner()
+    };
+    let bytes = finish(counted.clone());
+    let reader = Reader::new(&*bytes).expect("a header");
+    let header = reader.header();
+    assert_eq!((header.pages, &header.harts), (7, &counted.harts));
+    counted.harts[1].returns[3].lines = 7;
+    let fault = Reader::new(&*finish(counted.clone()))
+        .map(drop)
+        .unwrap_err();
+    assert!(fault.to_string().contains("returns have other lines"));
+    counted.harts[1].returns[3].lines = 8;
+    counted.pages = (1 << 26) + 1;
+    let fault = Reader::new(&*finish(counted)).map(drop).unwrap_err();
+    assert!(fault.to_string().contains("beyond its memory"));
 }
 
 #[test]

@@ -5,10 +5,11 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::Context;
-use poorwill_oc_pmem::{Machine, Outcome, ParameterError, Parameters};
+use poorwill_oc_pmem::{Fault, Machine, Outcome, ParameterError, Parameters};
 use poorwill_plugin::report::Report;
 use poorwill_trace::Reader;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::machine::{Bench, Subject};
 use crate::traces::parameters_of;
@@ -26,6 +27,16 @@ pub struct Assumptions {
     pub access_ns: u64,
     /// Changes of the model's base point, as `--set` takes them.
     pub parameters: Vec<String>,
+}
+
+/// Dead devices took lines that Stop or Go reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{reads} reads of Stop or Go return the containment bit, a machine check that no cut survives: \
+     set devices of different stripes dead, or one (--set dead=N)"
+)]
+struct Lost {
+    reads: u64,
 }
 
 impl Default for Assumptions {
@@ -170,6 +181,9 @@ fn model(trace: &Path, changes: &[String]) -> anyhow::Result<Phase> {
     let harts = reader.header().harts.iter();
     let instructions = harts.map(|hart| hart.instructions).max().unwrap_or(0);
     let outcome = poorwill_trace::run(reader, Machine::LightPc, &parameters, None)?;
+    if let Some(Fault::Contained { reads, .. }) = outcome.fault() {
+        return Err(Lost { reads }.into());
+    }
     Ok(Phase::of(&outcome, instructions))
 }
 
@@ -186,7 +200,7 @@ fn most_accesses(report: &Report) -> anyhow::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use poorwill_trace::{HartCounts, Kind, Record, Setting, TraceFile};
+    use poorwill_trace::{Counted, HartCounts, Kind, Record, Setting, TraceFile};
 
     use super::*;
 
@@ -215,9 +229,11 @@ mod tests {
             instructions,
             ..HartCounts::default()
         };
-        trace
-            .finish(vec![counts(7000), counts(4000)], true)
-            .unwrap();
+        let counted = Counted {
+            pages: 0,
+            harts: vec![counts(7000), counts(4000)],
+        };
+        trace.finish(counted, true).unwrap();
         let stop = model(&file, &[]).unwrap();
         assert_eq!(stop.instructions, 7000);
         assert_eq!((stop.reads, stop.writes), (500, 500));
@@ -232,6 +248,11 @@ mod tests {
         );
         let slow = model(&file, &["write=8.8".to_owned()]).unwrap();
         assert!(slow.settled_ns > stop.settled_ns);
+        // Parity gives the half of one dead device. Two of a group lose its lines.
+        let one_dead = model(&file, &["dead=0".to_owned()]).unwrap();
+        assert!(one_dead.settled_ns >= stop.settled_ns);
+        let lost = model(&file, &["dead=0,1".to_owned()]).unwrap_err();
+        assert!(lost.to_string().contains("containment bit"), "{lost}");
         let wrong = Assumptions {
             parameters: vec!["wirte=8".to_owned()],
             ..Assumptions::default()

@@ -1,5 +1,6 @@
 //! Traces of programs' memory requests, and models of memory that execute them.
 
+pub mod comparators;
 mod error;
 mod guest;
 mod library;

@@ -14,7 +14,7 @@ use poorwill_oc_pmem::{Fault, Machine, Parameters, TABLE, Time};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::sweep;
+use super::{comparators, sweep};
 use crate::progress;
 
 /// Run traces on models of memory, and on DRAM.
@@ -30,6 +30,7 @@ Examples:
   poorwill memory mine.trace --json
   poorwill memory sha512 --set dead=0
   poorwill memory --sweep build/sweep
+  poorwill memory --comparators build/comparators
 
 Machines: {}, or all of them
 Parameters: {}
@@ -37,7 +38,7 @@ Parameters: {}
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.", Machine::names(), parameters()))]
 pub(crate) struct Memory {
     /// Names of traces, which are their programs', or files
-    #[arg(value_name = "TRACE", required_unless_present = "sweep")]
+    #[arg(value_name = "TRACE", required_unless_present = "folder")]
     traces: Vec<String>,
     /// The machine beside DRAM, or `all`
     #[arg(long, value_name = "NAME", default_value = "lightpc")]
@@ -53,10 +54,17 @@ pub(crate) struct Memory {
     json: bool,
     /// Run the traces, or all recorded ones, over all swept parameters, and write results and plots
     /// into this folder
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["machine", "plot", "set", "json"])]
+    #[arg(long, value_name = "FOLDER", group = "folder", conflicts_with_all = ["machine", "plot", "set", "json"])]
     sweep: Option<PathBuf>,
-    /// Requests of each trace in a sweep
-    #[arg(long, value_name = "N", requires = "sweep", default_value_t = USUAL_REQUESTS, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Compare LightPC with machines that save what they keep, on the traces, or on all recorded ones, and
+    /// write results and plots into this folder
+    #[arg(long, value_name = "FOLDER", group = "folder", conflicts_with_all = ["machine", "plot", "set", "json"])]
+    comparators: Option<PathBuf>,
+    /// Results of `poorwill bench compare --save`, for a measured image and Linux's hibernation
+    #[arg(long, value_name = "JSON", requires = "comparators")]
+    results: Option<PathBuf>,
+    /// Requests of each trace with --sweep or --comparators
+    #[arg(long, value_name = "N", requires = "folder", default_value_t = USUAL_REQUESTS, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
 }
 
@@ -87,6 +95,11 @@ impl Memory {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         if let Some(folder) = &self.sweep {
             sweep::execute(folder, &self.traces, self.requests)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(folder) = &self.comparators {
+            let results = self.results.as_deref();
+            comparators::execute(folder, &self.traces, self.requests, results)?;
             return Ok(ExitCode::SUCCESS);
         }
         let machines = self.machines()?;

@@ -3,6 +3,7 @@
 mod address;
 pub(crate) mod area;
 pub(crate) mod bench;
+mod comparators;
 pub(crate) mod cut;
 pub(crate) mod demo;
 pub(crate) mod disk;

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use poorwill_bench::table::table;
+use poorwill_bench::traces::sweep::footprint::{self, Footprint, are_within, footprints};
+use poorwill_bench::traces::sweep::lifetimes::{lifetimes, rounds};
 use poorwill_bench::traces::sweep::{
     Figures, Means, Plot, Sweep, Swept, plots, runs, summary, sweep,
 };
@@ -32,14 +34,22 @@ pub(super) fn execute(folder: &Path, names: &[String], requests: u64) -> anyhow:
     for Plot { file, svg } in plots(&sweep)? {
         write(folder, &file, &svg)?;
     }
-    let text = rows(&figures);
+    let footprints = footprints()?;
+    let Plot { file, svg } = footprint::plot(&footprints)?;
+    write(folder, &file, &svg)?;
+    let text = format!(
+        "{}\n\n{}\n\n{}\n",
+        rows(&figures),
+        of_footprints(&footprints),
+        of_lifetimes()
+    );
     write(folder, "sweep.md", &text)?;
     println!("{text}\nResults and plots: {}", folder.display());
     Ok(())
 }
 
 /// The traces to sweep. Without names, a program that was not recorded is left out by name.
-fn traces(names: &[String]) -> anyhow::Result<Vec<Swept>> {
+pub(super) fn traces(names: &[String]) -> anyhow::Result<Vec<Swept>> {
     let library = Library::find()?;
     let wanted: Vec<String> = match names {
         [] => PROGRAMS.iter().map(|one| one.name.to_owned()).collect(),
@@ -66,7 +76,7 @@ fn traces(names: &[String]) -> anyhow::Result<Vec<Swept>> {
     Ok(traces)
 }
 
-fn write(folder: &Path, file: &str, text: &str) -> anyhow::Result<()> {
+pub(super) fn write(folder: &Path, file: &str, text: &str) -> anyhow::Result<()> {
     let path = folder.join(file);
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -100,6 +110,52 @@ fn rows(figures: &[Figures]) -> String {
         cells.extend(one.readings.map(mean));
         cells.extend(one.latencies.map(mean));
         cells.extend([one.stream, one.energy].map(mean));
+        rows.add_row(cells);
+    }
+    rows.to_string()
+}
+
+/// Figure 2b: a row for each footprint, and what lies within the sweep.
+fn of_footprints(all: &[Footprint]) -> String {
+    let heads = [
+        "footprint, bytes",
+        "DIMM's read, ns",
+        "write",
+        "DRAM's read",
+        "write",
+        "read / PRAM's",
+        "PRAM's write / write",
+    ];
+    let mut rows = table(heads, 0);
+    for one in all {
+        let times = [one.dimm[0], one.dimm[1], one.dram[0], one.dram[1]];
+        let mut cells = vec![one.bytes.to_string()];
+        cells.extend(times.map(|time| format!("{time:.1}")));
+        cells.extend([one.reads(), one.writes()].map(|ratio| format!("{ratio:.2}")));
+        rows.add_row(cells);
+    }
+    let (read, [least, most]) = footprint::PAPER;
+    let said = are_within(all).map(|is_within| {
+        if is_within {
+            "within"
+        } else {
+            "**not** within"
+        }
+    });
+    format!(
+        "{rows}\nLightPC's {read} for reads: {} the sweep; {least} to {most} for writes: {}.",
+        said[0], said[1]
+    )
+}
+
+/// Lifetimes in per cent of what all slots take together.
+fn of_lifetimes() -> String {
+    let mut heads = vec!["levelling".to_owned(), "attack".to_owned()];
+    heads.extend(rounds().map(|rounds| format!("slot endures {rounds} rounds, %")));
+    let mut rows = table(heads, 2);
+    for one in lifetimes() {
+        let mut cells = vec![one.levelling.to_owned(), one.attack.to_owned()];
+        cells.extend(one.shares.map(|share| format!("{:.2}", 100.0 * share)));
         rows.add_row(cells);
     }
     rows.to_string()

@@ -227,6 +227,7 @@ fn header_json(header: &Header) -> Value {
             "loads": hart.loads,
             "stores": hart.stores,
             "fetches": hart.fetches,
+            "returns": hart.returns.map(|class| json!({"count": class.count, "lines": class.lines})),
         })
     });
     json!({
@@ -237,6 +238,7 @@ fn header_json(header: &Header) -> Value {
         "skipped": setting.skipped,
         "window": setting.window,
         "records": header.records,
+        "pages": header.pages,
         "checksum": format!("{:016x}", header.contents),
         "guest": setting.guest.to_string(),
         "program": setting.program.to_string(),
@@ -274,18 +276,41 @@ fn show(name: &str, as_json: bool) -> anyhow::Result<()> {
         setting.memory >> 20
     );
     println!("guest {}\nprogram {}", setting.guest, setting.program);
-    let mut rows = table(
-        ["hart", "instructions", "loads", "stores", "lines of code"],
-        1,
-    );
-    for (number, hart) in header.harts.iter().enumerate() {
-        let cells = [hart.instructions, hart.loads, hart.stores, hart.fetches];
-        let cells = cells.map(|cell| cell.to_string());
-        rows.add_row([number.to_string()].into_iter().chain(cells));
-    }
-    println!("{rows}");
+    println!("{} pages that programs accessed", header.pages);
+    println!("{}", of_harts(&header));
     for (kind, count) in kinds {
         println!("{kind:>12}  {count}");
     }
     Ok(())
+}
+
+/// A row for each hart.
+fn of_harts(header: &Header) -> String {
+    let heads = [
+        "hart",
+        "instructions",
+        "loads",
+        "stores",
+        "lines of code",
+        "returns",
+        "lines stored before",
+    ];
+    let mut rows = table(heads, 1);
+    for (number, hart) in header.harts.iter().enumerate() {
+        let returned = hart.returns.iter();
+        let [returns, lines] = returned.fold([0, 0], |[returns, lines], class| {
+            [returns + class.count, lines + class.lines]
+        });
+        let cells = [
+            hart.instructions,
+            hart.loads,
+            hart.stores,
+            hart.fetches,
+            returns,
+            lines,
+        ];
+        let cells = cells.map(|cell| cell.to_string());
+        rows.add_row([number.to_string()].into_iter().chain(cells));
+    }
+    rows.to_string()
 }

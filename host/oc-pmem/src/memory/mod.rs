@@ -1,14 +1,17 @@
 //! Memory: what a machine's harts wait for.
 
+pub(crate) mod beside;
 pub(crate) mod in_order;
 pub(crate) mod light;
 pub(crate) mod place;
+pub(crate) mod pmem_dimm;
 pub(crate) mod randomise;
 pub(crate) mod start_gap;
 pub(crate) mod watch;
 
 mod faults;
 mod group;
+mod recent;
 
 use crate::time::Time;
 use faults::State;

@@ -3,11 +3,11 @@
 use std::ffi::{c_uint, c_void};
 
 use super::recorder::Access;
-use super::tracer::{ram, with};
+use super::tracer::{Ram, ram, with};
 use crate::cache::LINE_BYTES;
-use crate::instruction::{Watched, length, orders_memory, zeroes_line};
+use crate::instruction::{Watched, length, orders_memory, returns, zeroes_line};
 use crate::memory::RAM_BASE;
-use crate::qemu::interface::Instruction;
+use crate::qemu::interface::{Accessed, Instruction};
 use crate::session::Session;
 
 const LINE: u64 = LINE_BYTES as u64;
@@ -44,9 +44,39 @@ pub(crate) fn watch_fetches(
     enters.collect()
 }
 
-/// Adds calls for the instruction's accesses, flushes and fences.
+/// The lowest address of the kernel's half.
+const KERNEL: u64 = 1 << 63;
+
+/// The line of a program's instruction; `None`: the kernel's or the firmware's. Firmware executes
+/// without translation.
+fn line_of_program(session: &Session, ram: Ram, instruction: Instruction) -> Option<u32> {
+    let address = session.qemu.address(instruction);
+    let offset = session
+        .qemu
+        .host_address(instruction)?
+        .checked_sub(ram.host)?;
+    let is_program = address < KERNEL && address != RAM_BASE + offset;
+    is_program.then(|| ram.line(Some(offset))).flatten()
+}
+
+/// Adds calls for the instruction's accesses, flushes, fences and returns.
 pub(crate) fn watch(session: &Session, instruction: Instruction, word: u32) {
     let qemu = &session.qemu;
+    let line = ram().and_then(|ram| line_of_program(session, ram, instruction));
+    if let Some(line) = line {
+        with(session, |tracer| {
+            tracer.recorder.by_program(0, Access::Fetch, line);
+            Ok(())
+        });
+        if returns(word) {
+            qemu.call_before(instruction, program_returns, 0);
+        }
+    }
+    // A program's accesses have calls of their own.
+    let [loads, stores, zeroes]: [Accessed; 3] = match line {
+        Some(_) => [program_loads, program_stores, program_zeroes],
+        None => [loads, stores, zeroes],
+    };
     if orders_memory(word) {
         qemu.call_before(instruction, fences, 0);
     } else if let Some(Watched::FlushLine {
@@ -65,40 +95,72 @@ pub(crate) fn watch(session: &Session, instruction: Instruction, word: u32) {
 }
 
 extern "C" fn loads(number: c_uint, info: u32, address: u64, _data: *mut c_void) {
-    accessed(number, info, address, Access::Load);
+    accessed(number, info, address, Access::Load, By::System);
 }
 
 extern "C" fn stores(number: c_uint, info: u32, address: u64, _data: *mut c_void) {
-    accessed(number, info, address, Access::Store);
+    accessed(number, info, address, Access::Store, By::System);
+}
+
+extern "C" fn program_loads(number: c_uint, info: u32, address: u64, _data: *mut c_void) {
+    accessed(number, info, address, Access::Load, By::Program);
+}
+
+extern "C" fn program_stores(number: c_uint, info: u32, address: u64, _data: *mut c_void) {
+    accessed(number, info, address, Access::Store, By::Program);
 }
 
 /// QEMU executes `cbo.zero` as a store to each byte of the line, the first one first.
 extern "C" fn zeroes(number: c_uint, info: u32, address: u64, _data: *mut c_void) {
     if address.is_multiple_of(LINE) {
-        accessed(number, info, address, Access::Store);
+        accessed(number, info, address, Access::Store, By::System);
     }
 }
 
-fn accessed(number: c_uint, info: u32, address: u64, access: Access) {
+extern "C" fn program_zeroes(number: c_uint, info: u32, address: u64, _data: *mut c_void) {
+    if address.is_multiple_of(LINE) {
+        accessed(number, info, address, Access::Store, By::Program);
+    }
+}
+
+/// Whose code accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// The kernel's or the firmware's.
+    System,
+    Program,
+}
+
+fn accessed(number: c_uint, info: u32, address: u64, access: Access, by: By) {
     let session = Session::get();
     let hart = Session::hart(number);
-    at(session, hart, session.qemu.physical(info, address), access);
     let rest = LINE - address % LINE;
-    if session.qemu.access_bytes(info) as u64 > rest {
-        at(
-            session,
-            hart,
-            session.qemu.physical(info, address + rest),
-            access,
-        );
+    let is_over_two = session.qemu.access_bytes(info) as u64 > rest;
+    let parts = [Some(address), is_over_two.then_some(address + rest)];
+    for part in parts.into_iter().flatten() {
+        at(session, hart, session.qemu.physical(info, part), access, by);
     }
 }
 
-fn at(session: &Session, hart: usize, physical: Option<u64>, access: Access) {
+fn at(session: &Session, hart: usize, physical: Option<u64>, access: Access, by: By) {
     let offset = physical.and_then(|physical| physical.checked_sub(RAM_BASE));
     with(session, |tracer| match tracer.ram.line(offset) {
-        Some(line) => (tracer.recorder).access(hart, access, line, || session.executed_by(hart)),
+        Some(line) => {
+            if by == By::Program {
+                tracer.recorder.by_program(hart, access, line);
+            }
+            (tracer.recorder).access(hart, access, line, || session.executed_by(hart))
+        }
         None => Ok(()),
+    });
+}
+
+/// QEMU calls this before a return of a program.
+extern "C" fn program_returns(number: c_uint, _data: *mut c_void) {
+    let session = Session::get();
+    with(session, |tracer| {
+        tracer.recorder.returns(Session::hart(number));
+        Ok(())
     });
 }
 
@@ -125,5 +187,5 @@ extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
     let address = crate::flushed::flushed(session, hart, data.addr());
-    at(session, hart, address, Access::Flush);
+    at(session, hart, address, Access::Flush, By::System);
 }

@@ -10,6 +10,10 @@
 //! power-off, and the caches fill from the power-on; `go` reaches from the power-on to the signal, at
 //! which QEMU ends with [`TRACED`](crate::TRACED).
 //!
+//! The trace also counts what checkpoints would save: pages that programs access from the mark on, and
+//! lines that they store between the ends of their functions (`ret`). A program's code has addresses in
+//! the lower half that are translated, so neither the kernel's nor the firmware's counts.
+//!
 //! The caches have tags alone. `cbo.zero` counts as one store of a line.
 //!
 //! QEMU executes all harts in one thread, so the recording belongs to this thread, and no access
@@ -17,12 +21,14 @@
 //!
 //! # Limits
 //!
+//! - After a switch of programs, the first return of a hart also has the lines of the program before.
 //! - Accesses of page walkers and devices are not seen.
 //! - `cbo.flush` leaves its line in the cache, as `cbo.clean` does. Flushes of a whole cache
 //!   (T-Head's) are not recorded.
 //! - A hart that waits for an interrupt executes nothing, so its idle time is not in the trace.
 
 pub mod caches;
+pub mod programs;
 pub mod recorder;
 pub mod window;
 

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use poorwill_trace::{HartCounts, Kind, Record, Setting, TraceFile};
+use poorwill_trace::{Counted, HartCounts, Kind, Record, Setting, TraceFile};
 
 use super::caches::Caches;
+use super::programs::Programs;
 use super::window::{Phase, Window};
 use crate::cache::Geometry;
 use crate::options::{TraceOptions, TraceSpan};
@@ -27,6 +28,7 @@ pub struct Recorder {
     window: Window,
     file: TraceFile,
     counts: Vec<HartCounts>,
+    programs: Programs,
     /// Each hart's instructions in the window up to its last record.
     told: Vec<u64>,
 }
@@ -69,6 +71,7 @@ impl Recorder {
             window,
             file: TraceFile::create(&options.file, setting)?,
             counts: vec![HartCounts::default(); harts],
+            programs: Programs::new(memory, harts),
             told: vec![0; harts],
         })
     }
@@ -92,6 +95,7 @@ impl Recorder {
             file,
             counts,
             told,
+            programs: _,
         } = self;
         let mut written = Ok(());
         let mut request = |kind, line| {
@@ -118,6 +122,22 @@ impl Recorder {
         written
     }
 
+    /// A program accesses a line, or has code there. [`access`](Self::access) is called, too.
+    pub fn by_program(&mut self, hart: usize, access: Access, line: u32) {
+        match access {
+            Access::Store => self.programs.store(hart, line),
+            Access::Load | Access::Fetch | Access::Flush => self.programs.access(line),
+        }
+    }
+
+    /// A program's function returns.
+    pub fn returns(&mut self, hart: usize) {
+        if self.is_open() {
+            let returns = &mut self.counts[hart].returns;
+            self.programs.returned(hart, returns);
+        }
+    }
+
     /// A hart executes a fence.
     ///
     /// # Errors
@@ -136,7 +156,7 @@ impl Recorder {
     /// full.
     pub fn reached(&mut self, hart: usize, executed: u64, all: impl FnOnce() -> Vec<u64>) -> bool {
         if self.window.reached(hart, executed, all) == Some(Phase::Recording) {
-            self.counts.fill(HartCounts::default());
+            self.count_anew();
         }
         self.window.phase() == Phase::Full
     }
@@ -146,8 +166,14 @@ impl Recorder {
     pub fn open(&mut self, starts: Vec<u64>) {
         if !self.is_open() {
             self.window.open(starts);
-            self.counts.fill(HartCounts::default());
+            self.count_anew();
         }
+    }
+
+    /// Forgets what was counted before the window. Accessed pages stay.
+    fn count_anew(&mut self) {
+        self.counts.fill(HartCounts::default());
+        self.programs.open();
     }
 
     /// Whether requests are recorded.
@@ -162,11 +188,12 @@ impl Recorder {
     ///
     /// The file cannot be written. It is not there then.
     pub fn finish(self, executed: &[u64]) -> io::Result<()> {
-        let mut counts = self.counts;
-        for (hart, count) in counts.iter_mut().enumerate() {
+        let mut harts = self.counts;
+        for (hart, count) in harts.iter_mut().enumerate() {
             count.instructions = self.window.within(hart, executed[hart]);
         }
-        self.file.finish(counts, true)
+        let pages = self.programs.pages();
+        self.file.finish(Counted { pages, harts }, true)
     }
 }
 
@@ -309,6 +336,29 @@ mod tests {
         let counts = &reader.header().harts;
         assert_eq!([counts[0].instructions, counts[1].instructions], [40, 19]);
         assert_eq!([counts[0].loads, counts[0].stores], [1, 0]);
+    }
+
+    #[test]
+    fn returns_count_in_the_window_and_pages_from_the_mark() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("one.trace");
+        let arguments = ["trace-skip=100", "trace-instructions=50"];
+        let mut recorder = begin(&name, &arguments, &[0]);
+        recorder.by_program(0, Access::Store, 1);
+        recorder.returns(0);
+        recorder.by_program(0, Access::Load, 64);
+        assert!(!recorder.reached(0, 100, || vec![100]));
+        recorder.by_program(0, Access::Store, 128);
+        recorder.by_program(0, Access::Store, 129);
+        recorder.by_program(0, Access::Fetch, 130);
+        recorder.returns(0);
+        recorder.finish(&[150]).expect("written");
+        let reader = Reader::new(File::open(&name).expect("a file")).expect("a header");
+        let header = reader.header();
+        assert_eq!(header.pages, 3);
+        let returns = header.harts[0].returns;
+        assert_eq!((returns[2].count, returns[2].lines), (1, 2));
+        assert_eq!(returns.iter().map(|one| one.count).sum::<u64>(), 1);
     }
 
     #[test]

@@ -97,6 +97,68 @@ fn a_program_after_the_mark_is_recorded() {
     assert_eq!(fence.map(|at| executed[at]), Some(1));
 }
 
+/// A kernel is in the upper half, and firmware executes untranslated, so this machine has no program.
+#[test]
+fn returns_of_programs_alone_are_counted() {
+    if !is_ready() {
+        return;
+    }
+    // An Sv39 table at DATA + 0x1000 maps the gigabyte of RAM to address 0x40000000 for S-mode.
+    let source = "
+        li a0, DATA + 0x1000
+        li a1, (0x80000000 >> 12 << 10) | 0xcf
+        sd a1, 8(a0)
+        sd a1, 16(a0)
+        li a2, -1
+        csrw pmpaddr0, a2
+        li a2, 0x1f
+        csrw pmpcfg0, a2
+        srli a0, a0, 12
+        li a2, 8 << 60
+        or a0, a0, a2
+        csrw satp, a0
+        sfence.vma
+        la a3, 1f
+        li a4, 0x40000000
+        sub a5, a3, a4
+        csrw mepc, a5
+        li a2, 1 << 11
+        csrs mstatus, a2
+        li a2, 1 << 12
+        csrc mstatus, a2
+        slti x0, x0, 2000
+        call 4f
+        mret
+        .align 6
+    1:  li a0, DATA - 0x40000000
+    2:  call 3f
+        j 2b
+        .align 6
+    3:  sd a1, 0(a0)
+        sd a1, 8(a0)
+        sd a1, 64(a0)
+        ret
+    4:  li a0, DATA
+        sd a1, 256(a0)
+        ret
+    ";
+    let machine = Machine::new(source).without_caches();
+    let ended = machine.run("trace-instructions=6000,trace=@/trace");
+    ended.report(TRACED);
+    let (header, _) = read(&ended);
+    let returns = header.harts[0].returns;
+    let counted: Vec<_> = returns
+        .iter()
+        .map(|class| (class.count, class.lines))
+        .collect();
+    let (count, lines) = counted[2];
+    // The loop takes six instructions or seven, and the window ends up to 1000 late.
+    assert!((800..1200).contains(&count), "{counted:?}");
+    assert_eq!(lines, 2 * count);
+    assert!((counted.iter().enumerate()).all(|(class, one)| class == 2 || one.0 == 0));
+    assert_eq!(header.pages, 2, "of code and of data");
+}
+
 #[test]
 fn harts_take_each_others_dirty_lines_and_each_run_is_the_same() {
     if !is_ready() {

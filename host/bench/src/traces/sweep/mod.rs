@@ -1,6 +1,8 @@
 //! Runs traces on all machines over all swept parameters.
 
 mod figures;
+pub mod footprint;
+pub mod lifetimes;
 mod plots;
 mod points;
 
@@ -102,7 +104,7 @@ pub fn sweep(
 
 /// Calls `one` for each job, and returns the results in the jobs' order. After an error no further
 /// job begins.
-fn each_on_all_processors<J: Sync, T: Send, E: Send>(
+pub(super) fn each_on_all_processors<J: Sync, T: Send, E: Send>(
     jobs: &[J],
     one: impl Fn(&J) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {

@@ -9,11 +9,14 @@ pub const CLOCKS: [&str; 2] = ["0.4", "1.6"];
 const MORE_CLOCKS: [&str; 5] = ["0.8", "1", "1.2", "1.4", "1.8"];
 
 /// Values that are set at each of [`CLOCKS`], beside the base point's.
-const CHANGES: [Change; 13] = [
+const CHANGES: [Change; 16] = [
     Change(&[], &ALL),
     Change(&["dram=40"], &ALL),
     Change(&["dram=80"], &ALL),
     Change(&["dram=100"], &ALL),
+    Change(&["link=100"], &ALL),
+    Change(&["link=200"], &ALL),
+    Change(&["link=400"], &ALL),
     Change(&["window=0"], &ALL),
     Change(&["window=128", "misses=8"], &ALL),
     Change(&["write=4.4"], &PRAM),
