@@ -3,7 +3,7 @@
 use super::figures::{Figure, legend};
 use super::tables::Grid;
 use crate::executor::slides::{CORES, FIRST, MACHINES, OPTIMISED};
-use crate::executor::{Accesses, Case, Device, Executor, Half, Part, Share, Times};
+use crate::executor::{Accesses, Case, Executor, Half, Part, Share, Times};
 use crate::plot::{self, Bar};
 
 /// Devices that are shown: those with most time or accesses.
@@ -274,20 +274,21 @@ fn halves(executor: &Executor) -> anyhow::Result<Figure> {
     })
 }
 
+/// A device's name on an axis: its driver in place of an address.
+fn short(name: &str) -> &str {
+    let mut words = name.split_whitespace();
+    let (first, last) = (words.next().unwrap_or_default(), words.next_back());
+    let name = last.filter(|last| !last.starts_with(|c: char| c.is_ascii_digit()));
+    name.unwrap_or(first).split('@').next().unwrap_or_default()
+}
+
 fn devices(times: &Times) -> anyhow::Result<Figure> {
     let slowest = times.devices.iter().take(SHOWN);
-    let short = |device: &Device| {
-        device
-            .name
-            .split(' ')
-            .next_back()
-            .unwrap_or_default()
-            .to_owned()
-    };
     let bars: Vec<Bar> = slowest
         .map(|device| {
             let ms = |us: f64| us / 1000.0;
-            bar(short(device), ms(device.suspend_us), ms(device.resume_us))
+            let name = short(&device.name);
+            bar(name.into(), ms(device.suspend_us), ms(device.resume_us))
         })
         .collect();
     Ok(Figure {
@@ -307,10 +308,8 @@ fn waits(accesses: &Accesses) -> anyhow::Result<Figure> {
     let waiting = accesses.devices.iter().filter(wait).take(SHOWN);
     let bars: Vec<Bar> = waiting
         .map(|device| {
-            let name = device.name.split(' ').next_back().unwrap_or_default();
-            let name = name.split('@').next().unwrap_or_default();
             bar(
-                name.into(),
+                short(&device.name).into(),
                 device.suspend.wait_us / 1000.0,
                 device.resume.wait_us / 1000.0,
             )
@@ -324,4 +323,21 @@ fn waits(accesses: &Accesses) -> anyhow::Result<Figure> {
         svg: plot::bars(&bars, "milliseconds of a sleep")?,
         legend: legend(&["suspend", "resume"]),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_short_name_has_no_address() {
+        for (name, short) in [
+            ("e1000e 0000:00:03.0", "e1000e"),
+            ("sd 0:0:0:0", "sd"),
+            ("rtc rtc0", "rtc0"),
+            (" ata6", "ata6"),
+            ("serial@10000000", "serial"),
+            ("none", "none"),
+        ] {
+            assert_eq!(super::short(name), short);
+        }
+    }
 }
