@@ -28,6 +28,7 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 
 .PHONY: test-long
 test-long: say-test-long setup fetch build guest test-kernel loader critical u-boot edk2 plugin hand-back ## Run the long tests, which `make test` leaves out
+	@$(CARGO) test --locked --quiet --release -p poorwill-tests --test executor -- --ignored
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
 .PHONY: demo-snapshot
@@ -85,7 +86,11 @@ soak-domains: setup fetch build guest critical hostile plugin ## Wake each machi
 soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots (WAKES=200), and cut the power during other wakes
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines -- linux-snapshot
 
-.PHONY: say-demo say-demo-cut say-demo-domains say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-bench-domains say-soak say-soak-snapshot say-fuzz say-perf
+.PHONY: soak-executor
+soak-executor: say-soak-executor setup fetch build guest ## Sleep with a weak core, AHCI and network (WAKES=200), on 1, 2 and 4 harts
+	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines -- tiny-executor-soak
+
+.PHONY: say-demo say-demo-cut say-demo-domains say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-bench-domains say-soak say-soak-executor say-soak-snapshot say-fuzz say-perf
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
@@ -100,6 +105,8 @@ say-test-long:
 	@echo "test-long: about an hour; the first time 15 minutes more, for the toolchain and the guest"
 say-soak:
 	@echo "soak: about 1 minute for each 60 cuts"
+say-soak-executor:
+	@echo "soak-executor: about 30 minutes for 200 wakes"
 say-soak-snapshot:
 	@echo "soak-snapshot: about 20 minutes for 200 wakes in each of four trials"
 say-bench:

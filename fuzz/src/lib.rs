@@ -18,6 +18,7 @@ pub mod linux;
 pub mod nvme;
 pub mod pci;
 pub mod replay;
+pub mod virtual_hart;
 
 /// What a target makes its cases of. Behind its end everything is 0.
 pub type Input<'a> = arbitrary::Unstructured<'a>;

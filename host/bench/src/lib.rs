@@ -11,6 +11,7 @@ mod counters;
 pub mod cut;
 pub mod domains;
 pub mod energy;
+pub mod executor;
 pub mod host;
 pub mod instructions;
 pub mod irqs_off;
@@ -60,6 +61,9 @@ pub enum Part {
     Domains,
     /// Stop and Go of machines with persistent memory, on LightPC's memory controller.
     Cut,
+    /// A weak core: its instructions for each one of the kernel around a sleep, times of devices,
+    /// accesses and waits.
+    Executor,
     /// Sleep and wake, compared with cold boot, hibernation, QEMU's save and restore, and plain
     /// copies.
     Compare,
@@ -106,6 +110,9 @@ pub fn measure(
         Part::Domains => {
             tell("waking domains, and a Linux alone");
             domains::measure(options, &mut results.domains, tell)?;
+        }
+        Part::Executor => {
+            executor::measure(options, &mut results.executor, tell)?;
         }
         Part::Instructions => {
             results.instructions = instructions::measure(options, tell)?;

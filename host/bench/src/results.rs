@@ -12,6 +12,7 @@ use crate::appliance::Appliance;
 use crate::compare::Comparison;
 use crate::cut::Cuts;
 use crate::domains::Domains;
+use crate::executor::Executor;
 use crate::host::Environment;
 use crate::instructions::Count;
 use crate::targets::{Target, targets};
@@ -55,6 +56,9 @@ pub struct Results {
     /// Stop and Go of machines with persistent memory.
     #[serde(default)]
     pub cut: Option<Cuts>,
+    /// A weak core.
+    #[serde(default)]
+    pub executor: Option<Executor>,
     /// Measurements that failed, with the reasons.
     #[serde(default)]
     pub not_had: Vec<NotMeasured>,
@@ -100,6 +104,7 @@ impl Results {
             appliance: None,
             domains: None,
             cut: None,
+            executor: None,
             not_had: Vec::new(),
             targets: Vec::new(),
         }
@@ -120,6 +125,7 @@ impl Results {
         self.appliance = self.appliance.take().or(others.appliance);
         self.domains = self.domains.take().or(others.domains);
         self.cut = self.cut.take().or(others.cut);
+        self.executor = self.executor.take().or(others.executor);
         self.conclude();
     }
 
@@ -130,6 +136,7 @@ impl Results {
             self.compare.as_ref(),
             self.appliance.as_ref(),
             self.domains.as_ref(),
+            self.executor.as_ref(),
         );
     }
 

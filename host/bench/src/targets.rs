@@ -5,6 +5,7 @@
 //! run might meet it.
 
 mod domains;
+mod executor;
 mod target;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::collections::HashMap;
 use crate::appliance::Appliance;
 use crate::compare::{Case, Comparison};
 use crate::domains::Domains;
+use crate::executor::Executor;
 use crate::host::Environment;
 use crate::resample;
 use target::value;
@@ -62,6 +64,7 @@ pub fn targets(
     compare: Option<&Comparison>,
     appliance: Option<&Appliance>,
     of_domains: Option<&Domains>,
+    of_executor: Option<&Executor>,
 ) -> Vec<Target> {
     let mut all = compare.map_or_else(Vec::new, |compare| of_comparison(environment, compare));
     if let Some(appliance) = appliance {
@@ -74,6 +77,7 @@ pub fn targets(
         });
     }
     all.extend(of_domains.map(domains::targets).into_iter().flatten());
+    all.extend(of_executor.map(executor::targets).into_iter().flatten());
     all
 }
 
@@ -214,7 +218,7 @@ mod tests {
 
     fn all_of(results: &Results) -> Vec<Target> {
         let (compare, appliance) = (results.compare.as_ref(), results.appliance.as_ref());
-        targets(&results.environment, compare, appliance, None)
+        targets(&results.environment, compare, appliance, None, None)
     }
 
     fn of(results: &Results, beginning: &str) -> Target {

@@ -7,12 +7,13 @@ use common::World;
 #[test]
 fn a_part_that_cannot_be_had_says_why_and_the_next_is_measured() {
     let world = World::with_qemu("echo 'the machine is broken' >&2; exit 3");
-    let parts = ["compare", "snapshot", "cut"];
+    let parts = ["compare", "snapshot", "cut", "executor"];
     let outcome = world.run(&[
         "bench",
         parts[0],
         parts[1],
         parts[2],
+        parts[3],
         "--quick",
         "--save",
         "bench.json",

@@ -206,3 +206,55 @@ fn what_is_no_profile_is_refused() {
         .run(&["energy", "--lengths", "soon"])
         .refuses(2, &["--lengths"]);
 }
+
+const DAY: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../bench/src/energy/smartwatch.toml"
+);
+
+#[test]
+fn a_day_has_its_saving_and_its_break_even() {
+    let world = World::empty();
+    let day = world.run(&["energy", "--day", DAY, "--ratio", "2", "--plot", "day.svg"]);
+    assert_eq!(day.code, Some(0), "{day:#?}");
+    for words in [
+        "72 wakes.",
+        "at X = 2 (--ratio)",
+        "saves 74.0 % of suspend and resume, and 31.8 % of the day",
+        "Break-even: X = 7.98.",
+        "weak.busy_watts = 0.0211: slide 23: Cortex-M3",
+    ] {
+        assert!(day.out.contains(words), "no {words:?}: {}", day.out);
+    }
+    let svg = fs::read_to_string(world.path("day.svg")).unwrap();
+    assert!(svg.contains("<svg"), "{svg}");
+    let json = world.run(&["energy", "--day", DAY, "--ratio", "2", "--json"]);
+    let json: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(json["energy"], "modelled");
+    let saved = json["weak"]["saved"].as_f64().unwrap();
+    assert!((saved - 0.318).abs() < 0.001, "{json:#}");
+    assert_eq!(json["by_ratio"].as_array().unwrap().len(), 5);
+    let unknown = world.run(&["energy", "--day", DAY]);
+    assert!(unknown.out.contains("X is not known"), "{unknown:#?}");
+}
+
+#[test]
+fn a_wrong_day_is_refused_with_its_place() {
+    let world = World::empty();
+    let text = fs::read_to_string(DAY).unwrap();
+    let wrong = text.replace("[halves]", "[halves]\nlength = 1");
+    fs::write(world.path("day.toml"), wrong).unwrap();
+    let run = |more: &[&str]| world.run(&[&["energy", "--day", "day.toml"], more].concat());
+    run(&[]).refuses(1, &["day.toml", "line 21", "`length`", "`spinning`"]);
+    fs::write(world.path("day.toml"), text).unwrap();
+    run(&["--measured", SAMPLE]).refuses(1, &["bench.json", "poorwill bench executor"]);
+    run(&["--ratio", "0"]).refuses(2, &["--ratio", "above zero"]);
+    run(&["--ratio", "2", "--measured", SAMPLE]).refuses(2, &["--measured"]);
+    run(&["--lengths", "1h"]).refuses(2, &["--day"]);
+    world
+        .run(&["energy", "--ratio", "2"])
+        .refuses(2, &["--day"]);
+    world
+        .run(&["energy", "--day", "nowhere"])
+        .refuses(1, &["nowhere"]);
+}

@@ -105,11 +105,15 @@ fn a_weak_core_may_be_asked_for_with_a_plic_and_a_disk() {
 #[test]
 fn a_weak_core_refuses_what_allows_no_executor() {
     let world = world_of(PLIC);
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--interrupts", "aia"], "the executor needs a PLIC"),
         (&["--harts", "9"], "at most 8 harts"),
         (&["--", "-dtb", "d"], "-dtb cannot be used"),
         (&["--", "--dtb", "d"], "-dtb cannot be used"),
+        (
+            &["--", "-cpu", "rv64,pmp=off"],
+            "rv64,pmp=off cannot be used with --weak-core: the executor confines translated code by PMP",
+        ),
         (&["--machine", "sifive_u"], "no hart can be added"),
         (&["--domains", "d"], "'--domains <FILE>'"),
         (&["--cut", "--ram", "r"], "'--cut'"),

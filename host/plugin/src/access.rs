@@ -65,6 +65,13 @@ fn device(session: &Session, access: Access, place: Place) {
     let mut model = session.model();
     model.device_access(access.hart, access.is_store);
     if !access.is_store {
+        if let Some(log) = &session.options.log
+            && contains(&log.loads, place.address)
+        {
+            let counter = session.qemu.read_counter(access.hart);
+            let address = place.address;
+            model.note(access.hart, counter, What::Loads { address });
+        }
         return;
     }
     let value = session.qemu.value(access.info);

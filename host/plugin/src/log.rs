@@ -16,6 +16,8 @@ pub enum What {
     Executes { address: u64 },
     /// It has stored to a register of `log-stores`.
     Stores { address: u64, value: u64 },
+    /// It has loaded from a register of `log-loads`.
+    Loads { address: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +84,7 @@ mod tests {
                 address: 6,
                 value: 7,
             }),
+            entry(What::Loads { address: 8 }),
         ];
         let mut log = Log::create(&folder).expect("a file");
         all.iter().for_each(|entry| log.add(entry));

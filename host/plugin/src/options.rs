@@ -75,7 +75,7 @@ pub struct Options {
     pub control: Option<PathBuf>,
     /// `report`: a file for the [report](crate::report::Report).
     pub report: Option<PathBuf>,
-    /// `log`, `log-pc`, `log-stores`: what the [log](crate::log) records.
+    /// `log`, `log-pc`, `log-stores`, `log-loads`: what the [log](crate::log) records.
     pub log: Option<LogOptions>,
     /// `trace` and its kind: the [trace](crate::trace) of memory requests.
     pub trace: Option<TraceOptions>,
@@ -87,8 +87,10 @@ pub struct LogOptions {
     pub file: PathBuf,
     /// Instructions, by virtual addresses.
     pub code: Vec<Range<u64>>,
-    /// Devices' registers, by physical addresses.
+    /// Devices' registers, by physical addresses, whose stores are recorded.
     pub registers: Vec<Range<u64>>,
+    /// Those whose loads are recorded.
+    pub loads: Vec<Range<u64>>,
 }
 
 /// Values that several options make up, while the arguments are read.
@@ -197,6 +199,7 @@ impl Options {
             "log" => parts.log.file = argument.path()?,
             "log-pc" => parts.log.code = argument.ranges()?,
             "log-stores" => parts.log.registers = argument.ranges()?,
+            "log-loads" => parts.log.loads = argument.ranges()?,
             _ => return Err(OptionError::Unknown(argument.key.into())),
         }
         Ok(())
@@ -275,6 +278,7 @@ impl Options {
             ("log", self.time, "time=on"),
             ("log-pc", self.log.is_some(), "log"),
             ("log-stores", self.log.is_some(), "log"),
+            ("log-loads", self.log.is_some(), "log"),
             ("l1", has_cache, "ram or trace"),
             ("ways", has_cache, "ram or trace"),
             ("trace", self.time, "time=on"),
@@ -332,6 +336,7 @@ mod tests {
             "log=/tmp/l",
             "log-pc=0x80000000+0x80000008",
             "log-stores=0x3001080-0x3001100+0x3001108",
+            "log-loads=0x3001080+0x3001088",
         ])
         .expect("all are right");
         let expected = Options {
@@ -360,6 +365,7 @@ mod tests {
                 file: "/tmp/l".into(),
                 code: vec![0x8000_0000..0x8000_0001, 0x8000_0008..0x8000_0009],
                 registers: vec![0x300_1080..0x300_1100, 0x300_1108..0x300_1109],
+                loads: vec![0x300_1080..0x300_1081, 0x300_1088..0x300_1089],
             }),
             trace: None,
         };
@@ -462,6 +468,7 @@ mod tests {
         assert_eq!(error(&["deaf=1", "deaf-for=1"]), "`deaf` needs a signal");
         assert_eq!(error(&["l1=4096"]), "`l1` needs ram or trace");
         assert_eq!(error(&["log-stores=1"]), "`log-stores` needs log");
+        assert_eq!(error(&["log-loads=1"]), "`log-loads` needs log");
         assert_eq!(error(&["log=a", "time=off"]), "`log` needs time=on");
         assert!(error(&["signal-at=1", "signal-pc=1"]).contains("the only one of these three"));
         assert!(error(&["signal-pc=1", "signal-store=1"]).contains("the only one of these three"));

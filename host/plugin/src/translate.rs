@@ -59,12 +59,14 @@ impl Sees {
         let model = session.model();
         let is_signalled = options.signal != SignalWhen::Never || options.control.is_some();
         // Stores are needed for the caches, and to count devices' registers after a signal.
-        let logs = |log: &LogOptions| !log.registers.is_empty();
+        let logs = |log: &LogOptions| !log.registers.is_empty() || !log.loads.is_empty();
         let stores =
             options.ram.is_some() || is_signalled || options.log.as_ref().is_some_and(logs);
+        let logs_loads = |log: &LogOptions| !log.loads.is_empty();
+        let loads = model.sees_loads || options.log.as_ref().is_some_and(logs_loads);
         Sees {
             stores,
-            loads: stores && model.sees_loads,
+            loads: stores && loads,
         }
     }
 }

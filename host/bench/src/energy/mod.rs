@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod builtin;
+pub mod day;
 pub mod measured;
 pub mod model;
 pub mod profile;

@@ -4,6 +4,7 @@
 pub mod cut;
 mod domains;
 mod energy;
+mod executor;
 mod figures;
 mod levels;
 pub mod tables;
@@ -58,6 +59,9 @@ pub fn html(results: &Results) -> anyhow::Result<String> {
     if let Some(cuts) = &results.cut {
         plots.extend(cut::figures(cuts)?);
     }
+    if let Some(executor) = &results.executor {
+        plots.extend(executor::figures(executor)?);
+    }
     let mut sections = vec![
         Section {
             title: "Plots",
@@ -88,6 +92,7 @@ pub fn html(results: &Results) -> anyhow::Result<String> {
 pub fn grids(results: &Results) -> Vec<Grid> {
     let mut grids = tables::all(results);
     grids.extend(results.cut.iter().flat_map(cut::tables));
+    grids.extend(results.executor.iter().flat_map(executor::tables));
     grids
 }
 
@@ -278,6 +283,28 @@ mod tests {
         results.start.clear();
         results.counters.clear();
         assert!(html(&results).unwrap().contains("</html>"));
+    }
+
+    #[test]
+    fn a_weak_core_is_beside_the_slides() {
+        let mut results = sample();
+        let plots = |results: &Results| html(results).unwrap().matches("<svg").count();
+        let before = plots(&results);
+        results.executor = Some(crate::executor::sample());
+        results.conclude();
+        assert_eq!(plots(&results), before + 5);
+        let page = html(&results).unwrap();
+        for text in [
+            "slides, Nexus 5",
+            "1 hart, devices",
+            "1000 / 2000",
+            "serial@10000000",
+            "OMAP 4460",
+            "not met",
+        ] {
+            assert!(page.contains(text), "no {text:?}");
+        }
+        assert!(!page.contains("NaN") && !page.contains("inf<"));
     }
 
     #[test]

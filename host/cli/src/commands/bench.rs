@@ -26,7 +26,8 @@ use crate::work_folder::work_folder;
 /// and the cipher alone; sleeps and wakes of Debian machines, compared with cold boots, Linux's
 /// hibernation, QEMU's own save and restore, and plain copies; an appliance's snapshot, compared with its cold boot and hibernation; wakes of a critical
 /// guest and a Linux in domains, compared with cold boots and with a Linux alone; Stop and Go of
-/// machines with persistent memory, beside LightPC's figures.
+/// machines with persistent memory, beside LightPC's figures; a weak core's instructions around a sleep,
+/// by configuration and device, beside the slides' figures.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -35,13 +36,14 @@ Examples:
   poorwill bench snapshot --rounds 10
   poorwill bench domains --rounds 100
   poorwill bench cut --save cut.json && poorwill report cut.json
+  poorwill bench executor --save executor.json && poorwill report executor.json
   poorwill bench compare --installed 4G --used 1G,2G
 
 If a figure cannot be measured, its reason is shown, and the others are measured.
 
 Exit status: 0 measured, 1 a part failed or could not be measured at all, 2 wrong usage.")]
 pub(crate) struct Bench {
-    /// The parts to measure [default: all except snapshot, domains and cut; with --quick start,
+    /// The parts to measure [default: all except snapshot, domains, cut and executor; with --quick start,
     /// instructions and compare]
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
@@ -179,6 +181,12 @@ impl Bench {
             true => paths::test_kernel()?,
             false => PathBuf::new(),
         };
+        if any(&[Part::Executor]) {
+            paths::Tiny::find(paths::Kernel::Stock)?;
+            if !self.quick {
+                paths::plugin()?;
+            }
+        }
         if any(&[Part::Cut]) {
             Inputs::find(firmware.clone(), folder.to_owned())?;
         }

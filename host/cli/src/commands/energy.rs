@@ -1,5 +1,7 @@
 //! `poorwill energy`: computes which sleep mode saves energy.
 
+mod day;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,6 +28,8 @@ Examples:
   poorwill energy thesis-8gib --measured build/bench.json
   poorwill energy --profile mine.toml --lengths 10min,8h --json
   poorwill energy --remade         a thesis's numbers, recomputed
+  poorwill energy --day day.toml --measured executor.json --plot day.svg
+  poorwill energy --day day.toml --ratio 2.2
 
 Exit status: 0 done, 1 failed, 2 wrong usage.")]
 pub(crate) struct Energy {
@@ -39,7 +43,7 @@ pub(crate) struct Energy {
     /// Your own profile (TOML)
     #[arg(long = "profile", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Results of `poorwill bench --save` on the profile's machine
+    /// Results of `poorwill bench --save` on the profile's machine; of `bench executor` for a day
     #[arg(long, value_name = "JSON")]
     measured: Option<PathBuf>,
     /// Lengths of sleeps, such as 90s,10min,8h [default: around the break-evens]
@@ -52,6 +56,16 @@ pub(crate) struct Energy {
     /// ones
     #[arg(long, conflicts_with_all = ["file", "measured", "lengths"])]
     remade: bool,
+    /// Compute the energy of a day of wakes, with the strong cores and with a weak one. FILE is TOML,
+    /// as host/bench/src/energy/smartwatch.toml. The ratio comes from --measured or --ratio
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "file", "lengths", "list", "remade"])]
+    day: Option<PathBuf>,
+    /// day: instructions of the weak core for each one of the OS, in place of the measured ones
+    #[arg(long, value_name = "X", requires = "day", conflicts_with = "measured", value_parser = day::ratio)]
+    ratio: Option<f64>,
+    /// day: write the energy over the ratio to FILE, as SVG
+    #[arg(long, value_name = "FILE", requires = "day")]
+    plot: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -63,7 +77,15 @@ const MODELLED: &str = "Energy is modelled: the profile's power of each phase, w
 
 impl Energy {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        if self.list {
+        if let Some(file) = &self.day {
+            let asked = day::Asked {
+                measured: self.measured.as_deref(),
+                ratio: self.ratio,
+                plot: self.plot.as_deref(),
+                json: self.json,
+            };
+            day::show(file, &asked)?;
+        } else if self.list {
             self.show_list()?;
         } else if self.remade {
             self.show_remade()?;
