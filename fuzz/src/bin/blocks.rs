@@ -21,8 +21,8 @@ use ending::{Ending, Turns};
 use poorwill_fuzz::virtual_hart::{CODE, PAGE, PAGES, TABLES, check, draw, entry};
 use poorwill_fuzz::{Cases, Input};
 use poorwill_isa::FORMS;
-use poorwill_translate::fake::{FakeHost, RAM};
-use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME, REGION};
+use poorwill_translate::fake::{FakeHost, MEMORY, RAM};
+use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
 use poorwill_translate::{
     Blocks, Counts, Csrs, Environment, Host, Mode, Options, Region, Stop, VirtualHart,
 };
@@ -41,7 +41,7 @@ const IS_LEAF: u64 = 0xe;
 const USED: u64 = 0xc0;
 
 /// Memory of translated code. It takes much stack to make.
-static MEMORY: LazyLock<Mutex<(Box<Region>, Box<Environment>)>> = LazyLock::new(|| {
+static PLACES: LazyLock<Mutex<(Box<Region>, Box<Environment>)>> = LazyLock::new(|| {
     let thread = thread::Builder::new().stack_size(64 << 20);
     let made = thread.spawn(|| {
         let environment = Environment::new(MTIME);
@@ -57,7 +57,7 @@ fn run(bytes: &[u8]) {
 /// Runs a case. Returns the instructions of translated code that were compared.
 fn compared(bytes: &[u8]) -> u64 {
     // A panic ends the process, or the test.
-    let mut memory = MEMORY.lock().expect("no run has panicked");
+    let mut memory = PLACES.lock().expect("no run has panicked");
     let (region, environment) = &mut *memory;
     let mut pair = Pair::new(bytes);
     let options = Options {
@@ -65,7 +65,7 @@ fn compared(bytes: &[u8]) -> u64 {
         zero_bytes: pair.hart.features.zero_block.filter(|bytes| *bytes <= 64),
         executions: pair.executions,
     };
-    let mut blocks = Blocks::new(region, REGION, environment, ENVIRONMENT, options);
+    let mut blocks = Blocks::new(region, environment, ENVIRONMENT, MEMORY, options);
     for disturbance in pair.disturbances {
         pair.disturb(disturbance);
         pair.turn(&mut blocks, disturbance);

@@ -50,6 +50,6 @@ pub use gathering::{Arrived, Gathering, NotGathered, Others};
 pub use hsm::{HsmCell, HsmState, LocalHsm, NotStarted, RemoteHsm, Starting, Task, WrongState};
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};
 pub use mailbox::{IpiDevice, Mailbox, Request, Requests};
-pub use page_tables::{Mapping, Mode, PageTables};
+pub use page_tables::{Mapping, Mode, PageTables, Progression};
 pub use stack_lock::StackLock;
 pub use timer::{HartTimer, HeldTimer, NEVER, TimerAccess};

@@ -68,6 +68,8 @@ pub struct Mapping {
 /// Bits of an address that one level translates.
 const LEVEL_BITS: u32 = 9;
 const PAGE_BITS: u32 = PAGE_BYTES.trailing_zeros();
+/// Number of a table's last entry.
+const LAST_ENTRY: u64 = (1 << LEVEL_BITS) - 1;
 
 /// Additional bits that the root table of a second stage translates (H extension, 18.5.1).
 const WIDENED_BITS: u32 = 2;
@@ -136,6 +138,122 @@ impl PageTables {
         None
     }
 }
+
+impl PageTables {
+    /// Returns whether each address of a range is without a mapping, or is mapped at one distance
+    /// (`physical - address`, wrapping) by a leaf that `is_good` takes. The range consists of pages.
+    /// False if `word` cannot read a table, and for addresses that are not translated. `run` returns
+    /// how many words from an address on, of at most this number, are `first`, `first + step` and so
+    /// on; fewer cost time alone.
+    pub fn has_distance(
+        &self,
+        addresses: Range<u64>,
+        distance: u64,
+        word: impl Fn(u64) -> Option<u64>,
+        run: impl Fn(u64, u64, Progression) -> u64,
+        is_good: impl Fn(u64) -> bool,
+    ) -> bool {
+        let bits = PAGE_BITS + LEVEL_BITS * self.mode.levels();
+        let last = addresses.end.wrapping_sub(1);
+        let signed = [addresses.start, last].map(|at| at.cast_signed() >> (bits - 1));
+        if addresses.is_empty() || signed[0] != signed[1] || ![0, -1].contains(&signed[0]) {
+            return false;
+        }
+        let translated = (1 << bits) - 1;
+        let distances = Distances {
+            word: &word,
+            run: &run,
+            is_good: &is_good,
+            first: addresses.start & translated,
+            last: last & translated,
+            // The physical address of the first one.
+            physical: addresses.start.wrapping_add(distance),
+        };
+        distances.hold(self.root, 0, bits - LEVEL_BITS)
+    }
+}
+
+/// Words `first`, `first + step` and so on.
+#[derive(Clone, Copy, Debug)]
+pub struct Progression {
+    /// The first word.
+    pub first: u64,
+    /// What is added to each, wrapping.
+    pub step: u64,
+}
+
+/// A look at the mappings of a range.
+struct Distances<'a> {
+    word: &'a dyn Fn(u64) -> Option<u64>,
+    run: &'a dyn Fn(u64, u64, Progression) -> u64,
+    is_good: &'a dyn Fn(u64) -> bool,
+    /// Addresses without untranslated bits.
+    first: u64,
+    last: u64,
+    physical: u64,
+}
+
+impl Distances<'_> {
+    /// Looks at `table`, whose entries stand for `1 << shift` addresses each, from `start` on.
+    fn hold(&self, table: u64, start: u64, shift: u32) -> bool {
+        let number = |address: u64| (address.saturating_sub(start) >> shift).min(LAST_ENTRY);
+        let (mut next, last) = (number(self.first), number(self.last));
+        while next <= last {
+            let at = table + next * WORD;
+            let Some(entry) = (self.word)(at) else {
+                return false;
+            };
+            let address = start + (next << shift);
+            let Some(step) = self.step(entry, at, address, shift) else {
+                return false;
+            };
+            next += 1;
+            if next <= last
+                && let Step::Same(step) = step
+            {
+                let first = entry.wrapping_add(step);
+                next += (self.run)(at + WORD, last + 1 - next, Progression { first, step });
+            }
+        }
+        true
+    }
+
+    /// Looks at an entry. `None`: it maps addresses otherwise.
+    fn step(&self, entry: u64, at: u64, address: u64, shift: u32) -> Option<Step> {
+        if entry & entry::VALID == 0 || entry & entry::UNKNOWN != 0 {
+            return Some(Step::Same(0));
+        }
+        let mapped = (entry >> 10 & NUMBER) << PAGE_BITS;
+        if entry & entry::LEAF == 0 {
+            let is_table = entry & entry::LEAF_ONLY == 0 && shift > PAGE_BITS;
+            let holds = !is_table || self.hold(mapped, address, shift - LEVEL_BITS);
+            return holds.then_some(Step::Own);
+        }
+        let Some(leaf) = leaf(entry, at, mapped, 1 << shift) else {
+            return Some(Step::Own);
+        };
+        let start = leaf.start + (address & (leaf.bytes - 1));
+        let expected = self.physical.wrapping_add(address.wrapping_sub(self.first));
+        let holds = start == expected && (self.is_good)(entry);
+        let of_pages = match leaf.bytes == 1 << shift {
+            true => Step::Same(1 << (shift - PAGE_BITS + NUMBER_BIT)),
+            false => Step::Own,
+        };
+        holds.then_some(of_pages)
+    }
+}
+
+/// What an entry tells about the next one.
+enum Step {
+    /// If it is greater by this, it is as good.
+    Same(u64),
+    /// Nothing.
+    Own,
+}
+
+const WORD: u64 = size_of::<u64>() as u64;
+/// The lowest bit of an entry's page number.
+const NUMBER_BIT: u32 = 10;
 
 /// A search through all mappings from an address on.
 struct Survey<'a> {

@@ -3,12 +3,18 @@
 
 use std::cell::{Cell, RefCell};
 
-use poorwill_memory::PAGE_BYTES;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use crate::Host;
 
 /// First address of the memory.
 pub const RAM: u64 = 0x8000_0000;
+
+/// All memory that a host may have.
+pub const MEMORY: PhysRange = PhysRange {
+    start: RAM,
+    end: RAM + (1 << 20),
+};
 
 /// First address of the device, which has a page of registers.
 pub const DEVICE: u64 = 0x1000_0000;

@@ -88,6 +88,8 @@ pub struct VirtualHart {
     pub(crate) reservation: Option<Reservation>,
     pub(crate) tlb: Tlb,
     pub(crate) fences: Fences,
+    /// Instructions may have changed.
+    pub(crate) fences_instructions: bool,
 }
 
 impl Default for VirtualHart {
@@ -118,6 +120,7 @@ impl VirtualHart {
             reservation: None,
             tlb: Tlb::new(),
             fences: Fences::None,
+            fences_instructions: false,
         }
     }
 
@@ -155,6 +158,11 @@ impl VirtualHart {
         self.x[11] = value;
         self.pc = self.pc.wrapping_add(4);
         self.counts.instructions += 1;
+    }
+
+    /// Lets the hart execute the instructions that memory has now (`fence.i`).
+    pub fn fence_instructions(&mut self) {
+        self.fences_instructions = true;
     }
 
     /// Drops translations of an address or of all, in one address space or in all.

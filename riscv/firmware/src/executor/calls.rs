@@ -29,8 +29,10 @@ pub(super) fn serve(harts: &mut [VirtualHart], place: usize, domain: &Domain) ->
         (spi::EID_SPI, spi::SEND_IPI) => each(harts, domain, [a0, a1], |hart| {
             hart.csrs.software_interrupt = true;
         }),
-        // A later instruction is read from memory, and a lent hart fences when it goes on.
-        (rfnc::EID_RFNC, rfnc::REMOTE_FENCE_I) => each(harts, domain, [a0, a1], |_| {}),
+        // A lent hart itself fences when it goes on.
+        (rfnc::EID_RFNC, rfnc::REMOTE_FENCE_I) => {
+            each(harts, domain, [a0, a1], VirtualHart::fence_instructions)
+        }
         (rfnc::EID_RFNC, rfnc::REMOTE_SFENCE_VMA) => fence(harts, domain, [a0, a1, a2, a3], None),
         (rfnc::EID_RFNC, rfnc::REMOTE_SFENCE_VMA_ASID) => {
             fence(harts, domain, [a0, a1, a2, a3], Some(a4))

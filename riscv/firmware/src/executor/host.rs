@@ -4,6 +4,7 @@ use core::cell::Cell;
 
 use poorwill_arch::{csr, fence, guarded};
 use poorwill_domain::pmp::{Access, PmpPlan};
+use poorwill_hart::Progression;
 use poorwill_hart::emulation::{self, Operation};
 use poorwill_hart::interrupt;
 use poorwill_memory::PAGE_BYTES;
@@ -23,8 +24,24 @@ pub(super) struct Reach<'a> {
     pub(super) place: usize,
     /// All lent harts, by their places.
     pub(super) lent: u32,
-    /// The page of the OS's memory that was last accessed; odd before that.
-    pub(super) page: Cell<u64>,
+    pub(super) known: &'a KnownPages,
+}
+
+/// Pages that are the OS's memory, by their hash; odd places are free.
+#[derive(Debug)]
+pub(super) struct KnownPages([Cell<u64>; KnownPages::COUNT]);
+
+impl KnownPages {
+    /// A power of two.
+    const COUNT: usize = 32;
+
+    pub(super) fn new() -> Self {
+        KnownPages([const { Cell::new(1) }; Self::COUNT])
+    }
+
+    fn place(&self, page: u64) -> &Cell<u64> {
+        &self.0[(page / PAGE_BYTES) as usize % Self::COUNT]
+    }
 }
 
 impl Reach<'_> {
@@ -60,13 +77,14 @@ impl Reach<'_> {
 
 impl Host for Reach<'_> {
     fn is_memory(&self, page: u64) -> bool {
-        if self.page.get() == page {
+        let known = self.known.place(page);
+        if known.get() == page {
             return true;
         }
         let is_memory = self.domain.bytes(PAGE_BYTES, page, 0).is_ok()
             && self.plan.allows(page, PAGE_BYTES, Access::All);
         if is_memory {
-            self.page.set(page);
+            known.set(page);
         }
         is_memory
     }
@@ -92,6 +110,59 @@ impl Host for Reach<'_> {
                 4 => self.at::<u32>(address).write_volatile(value as u32),
                 _ => self.at::<u64>(address).write_volatile(value),
             }
+        }
+    }
+
+    fn run_of_words(&self, address: u64, most: u64, words: Progression) -> u64 {
+        let in_page = (PAGE_BYTES - address % PAGE_BYTES) / 8;
+        let start = self.at::<u64>(address);
+        let mut expected = words.first;
+        for number in 0..most.min(in_page) {
+            // SAFETY: as for loads; the words lie in one page.
+            if unsafe { start.add(number as usize).read_volatile() } != expected {
+                return number;
+            }
+            expected = expected.wrapping_add(words.step);
+        }
+        most.min(in_page)
+    }
+
+    fn has_halves(&self, address: u64, halves: &[u16]) -> bool {
+        let mut place = self.at::<u16>(address);
+        // SAFETY: any bits are a double word.
+        let (first, middle, last) = unsafe { halves.align_to::<u64>() };
+        let is_same = |half: &u16, place: *mut u16| {
+            // SAFETY: as for loads; a block lies in one page.
+            unsafe { place.read_volatile() == *half }
+        };
+        if (address / 2 + first.len() as u64).is_multiple_of(4) {
+            for half in first {
+                if !is_same(half, place) {
+                    return false;
+                }
+                place = place.wrapping_add(1);
+            }
+            let mut words = place.cast::<u64>();
+            for word in middle {
+                // SAFETY: as above; the address is a multiple of 8.
+                if unsafe { words.read_volatile() } != *word {
+                    return false;
+                }
+                words = words.wrapping_add(1);
+            }
+            let mut rest = last.iter().enumerate();
+            return rest
+                .all(|(number, half)| is_same(half, words.cast::<u16>().wrapping_add(number)));
+        }
+        let mut all = halves.iter().enumerate();
+        all.all(|(number, half)| is_same(half, place.wrapping_add(number)))
+    }
+
+    fn load_halves(&self, address: u64, halves: &mut [u16]) {
+        let start = self.at::<u16>(address);
+        for (number, half) in halves.iter_mut().enumerate() {
+            // SAFETY: as for loads; the half-words lie in one page.
+            *half = unsafe { start.wrapping_add(number).read_volatile() };
         }
     }
 

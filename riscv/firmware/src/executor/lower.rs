@@ -30,7 +30,7 @@ unsafe extern "C" {
 pub(crate) const EXECUTOR_BYTES: u64 = PAGE_BYTES + REGION_BYTES;
 
 /// Executions of an address before it is translated.
-const EXECUTIONS: u8 = 2;
+const EXECUTIONS: u8 = 0;
 
 /// Where translated code lies.
 #[derive(Clone, Copy, Debug)]
@@ -65,9 +65,10 @@ pub(super) fn start() {
         return;
     };
     let own = PhysRange::new(places.environment, PAGE_BYTES);
-    let memory = domain::all().flat_map(|domain| domain.memory.ranges().iter().copied());
-    let memory = memory.chain([own]);
-    if let Err(error) = pmp::start_translated_code(memory, places.region, places.mtime) {
+    let memory = || domain::all().flat_map(|domain| domain.memory.ranges().iter().copied());
+    if let Err(error) =
+        pmp::start_translated_code(memory().chain([own]), places.region, places.mtime)
+    {
         return say!("executor: no translation: {error}");
     }
     let region = core::ptr::with_exposed_provenance_mut::<Region>(places.region.start as usize);
@@ -83,6 +84,11 @@ pub(super) fn start() {
         .map(|hart| hart.description.zero_block)
         .reduce(|one, other| one.filter(|_| one == other))
         .flatten();
+    let hull = memory().reduce(|one, other| PhysRange {
+        start: one.start.min(other.start),
+        end: one.end.max(other.end),
+    });
+    let hull = hull.unwrap_or(own);
     let options = Options {
         counts: true,
         zero_bytes: zero_bytes.filter(|bytes| *bytes <= 64),
@@ -90,9 +96,9 @@ pub(super) fn start() {
     };
     *BLOCKS.lock() = Some(Blocks::new(
         region,
-        places.region.start,
         environment,
         places.environment,
+        hull,
         options,
     ));
 }

@@ -1,6 +1,5 @@
 //! The weak hart: it waits for a lent hart, and runs it.
 
-use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use poorwill_arch::{counters, csr, fence, set_thread_pointer, wait_for_interrupt};
@@ -9,7 +8,7 @@ use poorwill_translate::{Activity, Blocks, End, Stop, VirtualHart, first_deadlin
 
 use super::calls;
 use super::hand_back;
-use super::host::Reach;
+use super::host::{KnownPages, Reach};
 use super::lent::{Executor, LENT, Lent, executor};
 use super::lower::{self, BLOCKS, Lower};
 use crate::entry::{self, stack};
@@ -56,7 +55,8 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
         let given = {
             let mut lent = LENT.lock();
             let before = csr::read::<{ csr::MINSTRET }>();
-            let given = run(executor, &mut lent);
+            // No other hart has a job while its OS is lent.
+            let given = stack::for_job(|| run(executor, &mut lent));
             lent.half.own += csr::read::<{ csr::MINSTRET }>().wrapping_sub(before);
             given
         };
@@ -80,13 +80,14 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
         // The lender has looked.
         return lent.running();
     };
+    let known = KnownPages::new();
     let reach = |place, lent| Reach {
         domain,
         plan,
         executor,
         place,
         lent,
-        page: Cell::new(1),
+        known: &known,
     };
     let time = &platform().time;
     let mut began = time.ticks();

@@ -1,10 +1,13 @@
 //! Accesses to memory: through a table of translations, which machine mode fills.
 
-use poorwill_isa::{Direction, Instruction, MemoryAccess, Operation};
+use poorwill_hart::emulation::status;
+use poorwill_isa::{Direction, Instruction, MemoryAccess, Operation, encode};
 
 use super::region::SLOTS;
+use super::sites::Site;
+use super::stacks::STACK_POINTER;
 use super::translate::{Flow, Translator, with_register};
-use super::writer::{A, B, C, D, is_kept, offset, target};
+use super::writer::{A, B, C, D, DISTANCE, is_kept, offset, target};
 
 /// log2 of the bytes of a table's entry.
 const SLOT_SHIFT: i32 = 4;
@@ -13,13 +16,48 @@ const PAGE_SHIFT: i32 = 12;
 const SLOT_LEFT: i32 = 64 - PAGE_SHIFT - SLOTS.ilog2() as i32;
 const SLOT_RIGHT: i32 = SLOT_LEFT + PAGE_SHIFT;
 
+/// `sstatus.FS`, for `lui`.
+const FS: i32 = status::FS as i32;
+
 /// The lowest bit of a reservation's address tells of 8 bytes.
 pub(super) const OF_EIGHT: i32 = 1;
 
 impl Translator<'_, '_> {
+    /// Leaves a physical address in [`C`], and returns the offset of an access from it. An address
+    /// outside its window faults there.
+    fn locate(&mut self, base: u8, immediate: i32, bytes: u64, table: u64) -> i32 {
+        match self.site(base) {
+            Site::Window(number) => {
+                let writer = &mut *self.writer;
+                let distance = if number == 0 { DISTANCE } else { C };
+                if number != 0 {
+                    writer.load_kept(C, offset::DISTANCE);
+                }
+                let base = writer.source(base, A);
+                writer.register(Operation::Add, C, base, distance);
+                if self.windows.is_guarded(number) {
+                    self.guard();
+                }
+                immediate
+            }
+            Site::Stack | Site::Table => {
+                self.look_up(base, immediate, bytes, table);
+                0
+            }
+        }
+    }
+
+    /// Lets the interpreter execute an instruction whose address in [`C`] is near MTIME.
+    fn guard(&mut self) {
+        let bit = self.tables.guard.map_or(63, u32::cast_signed);
+        self.writer.immediate(Operation::Srli, B, C, bit);
+        let miss = self.writer.branch(Operation::Beq, B, 0);
+        self.interpret_at(miss);
+    }
+
     /// Leaves the physical address of an access in [`C`]. Where the table lacks the page, or the
     /// access crosses a page, the interpreter executes the instruction.
-    fn locate(&mut self, base: u8, immediate: i32, bytes: u64, table: u64) {
+    fn look_up(&mut self, base: u8, immediate: i32, bytes: u64, table: u64) {
         let writer = &mut *self.writer;
         let mut address = writer.source(base, A);
         if immediate != 0 {
@@ -45,6 +83,65 @@ impl Translator<'_, '_> {
         self.interpret_at(miss);
     }
 
+    /// `fld` and `fsd`, while the floating-point registers are on and dirty.
+    pub(super) fn float(&mut self, instruction: &Instruction) -> Flow {
+        let Instruction {
+            operation,
+            rd,
+            rs1,
+            rs2,
+            immediate,
+            ..
+        } = *instruction;
+        let writer = &mut *self.writer;
+        writer.load_kept(A, offset::SSTATUS);
+        writer.put(encode::u(Operation::Lui.encoding(), B.into(), FS));
+        writer.register(Operation::And, A, A, B);
+        let off = writer.branch(Operation::Bne, A, B);
+        // A check of the stack may follow.
+        self.look_at(off);
+        let is_load = operation == Operation::Fld;
+        let table = if is_load {
+            self.tables.loads
+        } else {
+            self.tables.stores
+        };
+        let (base, at) = self.find(rs1, immediate, 8, table);
+        let writer = &mut *self.writer;
+        if is_load {
+            writer.immediate(Operation::Ld, A, base, at);
+            writer.keep(A, offset::of_float(rd));
+        } else {
+            writer.load_kept(A, offset::of_float(rs2));
+            writer.store(Operation::Sd, base, A, at);
+        }
+        Flow::Next
+    }
+
+    /// As [`locate`](Self::locate), also by the stack. Returns the register of the address, and the
+    /// offset from it.
+    fn find(&mut self, base: u8, immediate: i32, bytes: u64, table: u64) -> (u8, i32) {
+        let by_stack = match self.site(base) {
+            Site::Stack => self.in_stack(immediate, bytes),
+            _ => None,
+        };
+        by_stack.unwrap_or_else(|| (C, self.locate(base, immediate, bytes, table)))
+    }
+
+    /// How the current instruction finds its memory.
+    fn site(&self, base: u8) -> Site {
+        let pc = self.code.address(self.at);
+        let guess = match self.values.of(base) {
+            Some(value) if base != STACK_POINTER => self.windows.of(value, self.tables.reach),
+            _ => self.windows.guess(base),
+        };
+        match self.notes.site(pc, guess) {
+            // The note of another instruction.
+            Site::Stack if base != STACK_POINTER => Site::Table,
+            site => site,
+        }
+    }
+
     pub(super) fn access(&mut self, instruction: &Instruction, access: MemoryAccess) -> Flow {
         let Instruction {
             operation,
@@ -58,16 +155,16 @@ impl Translator<'_, '_> {
             Direction::Load { .. } => self.tables.loads,
             Direction::Store => self.tables.stores,
         };
-        self.locate(rs1, immediate, access.bytes, table);
+        let (base, at) = self.find(rs1, immediate, access.bytes, table);
         let writer = &mut *self.writer;
         match access.direction {
             Direction::Load { .. } => {
-                writer.immediate(operation, target(rd), C, 0);
+                writer.immediate(operation, target(rd), base, at);
                 writer.commit(rd);
             }
             Direction::Store => {
                 let value = writer.source(rs2, B);
-                writer.store(operation, C, value, 0);
+                writer.store(operation, base, value, at);
             }
         }
         Flow::Next

@@ -3,12 +3,16 @@
 use core::mem::offset_of;
 
 use arrayvec::ArrayVec;
+use poorwill_hart::page_entry::Intent;
 use poorwill_isa::{Operation, encode};
-use poorwill_memory::PAGE_BYTES;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-use super::leaf::may_be_of_leaf;
-use super::region::{Block, Environment, HEADS, JUMPS, Place, Region, Slot};
+use super::leaf;
+use super::region::{Block, Environment, HEADS, JUMPS, Place, REGION_BYTES, Region, SLOTS, Slot};
+use super::stacks::Stacks;
 use super::translate::{self, Code, MOST_HALVES, Options, Tables};
+use super::values::Values;
+use super::windows::{self, Windows};
 use super::writer::{A, Full, LEAVE_WORDS, Writer};
 use crate::host::Host;
 
@@ -22,6 +26,32 @@ pub(super) struct Found {
     pub(super) block: usize,
     /// Number of the place in the block.
     pub(super) place: usize,
+}
+
+/// Where the OS's tables map code.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CodeAt {
+    pub(super) physical: u64,
+    /// log2 of the bytes of the leaf.
+    pub(super) shift: u8,
+    /// Translated code may store there by a window.
+    pub(super) is_unwatched: bool,
+}
+
+/// A page that the OS maps in all address spaces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page {
+    pub(super) page: u64,
+    pub(super) physical: u64,
+    /// log2 of the bytes of the leaf.
+    pub(super) shift: u8,
+}
+
+impl Page {
+    /// `physical - page`
+    pub(super) fn distance(self) -> u64 {
+        self.physical.wrapping_sub(self.page)
+    }
 }
 
 /// What is known about the pages with code.
@@ -57,18 +87,39 @@ pub struct Blocks<'a> {
     pub(super) generation: u64,
     /// Translated instructions have changed: the core must not use old ones.
     pub(super) has_changed: bool,
+    pub(super) windows: Windows,
+    pub(super) stacks: Stacks,
+    /// What translated code has left in [`STACK`](super::writer::STACK).
+    pub(super) stack_register: u64,
+    /// What translated code reaches: a range with the OS's memory, and MTIME's page.
+    pub(super) reach: [PhysRange; 2],
 }
 
 impl<'a> Blocks<'a> {
-    /// No blocks. `region` and `environment` lie at the physical addresses `base` and `page`.
+    /// No blocks. `environment` lies at the physical address `page`, `region` follows it, and `memory`
+    /// has all memory of the OS.
     #[must_use]
     pub fn new(
         region: &'a mut Region,
-        base: u64,
         environment: &'a mut Environment,
         page: u64,
+        memory: PhysRange,
         options: Options,
     ) -> Self {
+        let base = page + PAGE_BYTES;
+        let own = [
+            PhysRange::new(page, PAGE_BYTES),
+            PhysRange::new(base, REGION_BYTES),
+        ];
+        let hull = |one: PhysRange, other: PhysRange| PhysRange {
+            start: one.start.min(other.start),
+            end: one.end.max(other.end),
+        };
+        let time = environment.mtime & !(PAGE_BYTES - 1);
+        let reach = [
+            own.into_iter().fold(memory, hull),
+            PhysRange::new(time, PAGE_BYTES),
+        ];
         let mut blocks = Blocks {
             region,
             environment,
@@ -83,7 +134,12 @@ impl<'a> Blocks<'a> {
             pages_are: PagesAre::Checked,
             generation: 0,
             has_changed: false,
+            windows: Windows::default(),
+            stacks: Stacks::default(),
+            stack_register: 0,
+            reach,
         };
+        blocks.region.notes.clear();
         blocks.clear();
         blocks
     }
@@ -120,30 +176,59 @@ impl<'a> Blocks<'a> {
         self.forget_stores();
     }
 
+    /// Empties the entries of pages that are elsewhere now. `page_at`: what an address leads to.
+    pub(super) fn check_tables(&mut self, page_at: impl Fn(u64, Intent) -> Option<Page>) {
+        self.forget_stacks();
+        let region = &mut *self.region;
+        let loads = region.loads.iter_mut().map(|slot| (slot, Intent::Load));
+        let stores = region.stores.iter_mut().map(|slot| (slot, Intent::Store));
+        let shifts = region.shifts.iter_mut().flatten();
+        for ((slot, intent), shift) in loads.chain(stores).zip(shifts) {
+            if slot.tag == Slot::EMPTY.tag {
+                continue;
+            }
+            let page = page_at(slot.tag.wrapping_mul(PAGE_BYTES), intent);
+            match page.filter(|page| page.distance() == slot.value) {
+                Some(page) => *shift = page.shift,
+                None => *slot = Slot::EMPTY,
+            }
+        }
+    }
+
     /// Empties the entries of pages that may be of the same leaf as an address.
     pub(super) fn forget_near(&mut self, address: u64) {
+        self.forget_stacks();
         let tables = [&mut self.region.loads, &mut self.region.stores];
-        for slot in tables.into_iter().flatten() {
-            if may_be_of_leaf(slot.tag.wrapping_mul(PAGE_BYTES), address) {
-                *slot = Slot::EMPTY;
+        for (table, shifts) in tables.into_iter().zip(&self.region.shifts) {
+            for (slot, shift) in table.iter_mut().zip(shifts) {
+                if leaf::has(slot.tag.wrapping_mul(PAGE_BYTES), *shift, address) {
+                    *slot = Slot::EMPTY;
+                }
             }
         }
     }
 
     pub(super) fn forget_stores(&mut self) {
         self.region.stores.fill(Slot::EMPTY);
+        self.forget_stacks();
     }
 
-    /// Lets translated code access a page.
-    pub(super) fn open(&mut self, page: u64, physical: u64, stores: bool) {
-        let tag = page / PAGE_BYTES;
+    /// Lets translated code access a page. Pages with code take no stores, so that the interpreter sees
+    /// these.
+    pub(super) fn open(&mut self, page: Page, stores: bool) {
+        if stores && self.has_code(page.physical) {
+            return;
+        }
+        let tag = page.page / PAGE_BYTES;
+        let place = tag as usize % SLOTS;
+        self.region.shifts[usize::from(stores)][place] = page.shift;
         let table = match stores {
             true => &mut self.region.stores,
             false => &mut self.region.loads,
         };
-        table[tag as usize % table.len()] = Slot {
+        table[place] = Slot {
             tag,
-            value: physical.wrapping_sub(page),
+            value: page.distance(),
         };
     }
 
@@ -153,9 +238,10 @@ impl<'a> Blocks<'a> {
 
     fn tables(&self) -> Tables {
         Tables {
+            reach: self.reach,
+            guard: windows::guard(self.reach),
             loads: self.base + offset_of!(Region, loads) as u64,
             stores: self.base + offset_of!(Region, stores) as u64,
-            jumps: self.base + offset_of!(Region, jumps) as u64,
         }
     }
 
@@ -291,26 +377,34 @@ impl<'a> Blocks<'a> {
     }
 
     /// Translates the block at an address, which has this physical address. Returns its number.
-    pub(super) fn translate(&mut self, pc: u64, physical: u64, host: &impl Host) -> Option<usize> {
-        let mut code = Code {
-            pc,
-            halves: ArrayVec::new(),
-        };
+    /// `x`: the hart's registers.
+    pub(super) fn translate(
+        &mut self,
+        (pc, x): (u64, &[u64; 32]),
+        at: CodeAt,
+        host: &impl Host,
+    ) -> Option<usize> {
         let in_page = (PAGE_BYTES - pc % PAGE_BYTES) as usize / 2;
-        for at in 0..in_page.min(MOST_HALVES) {
-            code.halves
-                .push(host.load(physical + 2 * at as u64, 2) as u16);
-        }
-        match self.try_translate(&code, physical) {
+        let mut halves = ArrayVec::from([0; MOST_HALVES]);
+        halves.truncate(in_page);
+        host.load_halves(at.physical, &mut halves);
+        let code = Code { pc, halves };
+        let values = Values::new(x);
+        match self.try_translate(&code, at, values) {
             Ok(number) => number,
             Err(Full) => {
                 self.clear();
-                self.try_translate(&code, physical).ok().flatten()
+                self.try_translate(&code, at, values).ok().flatten()
             }
         }
     }
 
-    fn try_translate(&mut self, code: &Code, physical: u64) -> Result<Option<usize>, Full> {
+    fn try_translate(
+        &mut self,
+        code: &Code,
+        at: CodeAt,
+        values: Values,
+    ) -> Result<Option<usize>, Full> {
         if self.blocks >= self.region.blocks.len() {
             return Err(Full);
         }
@@ -319,7 +413,8 @@ impl<'a> Blocks<'a> {
         let words = &mut self.region.words[self.words..];
         let places = &mut self.region.places[self.places..];
         let mut writer = Writer::new(words, places, base);
-        let translated = translate::translate(&mut writer, code, tables, self.options)?;
+        let places = (tables, &self.region.notes, self.windows);
+        let translated = translate::translate(&mut writer, code, places, values, self.options)?;
         // A dropped block has room for a jump.
         let (words, places) = (writer.word.max(2), writer.place);
         let Some(translated) = translated else {
@@ -327,17 +422,19 @@ impl<'a> Blocks<'a> {
             return Ok(None);
         };
         let source = &code.halves[..translated.halves];
+        // Double words of both can be compared.
+        self.halves += (at.physical as usize / 2).wrapping_sub(self.halves) % 4;
         let kept = self.region.halves.get_mut(self.halves..).unwrap_or(&mut []);
         kept.get_mut(..source.len())
             .ok_or(Full)?
             .copy_from_slice(source);
-        let page = self.page_with(code.pc, physical)?;
+        let page = self.page_with(code.pc, at)?;
         let number = self.blocks;
         let head = &mut self.region.heads[Self::head(code.pc)];
         let of_page = &mut self.region.pages[page].first;
         self.region.blocks[number] = Block {
             pc: code.pc,
-            physical,
+            physical: at.physical,
             word: self.words as u32,
             words: words as u16,
             halves: source.len() as u16,

@@ -4,7 +4,7 @@ use poorwill_isa::{Instruction, Operation};
 
 use super::region::{JUMPS, Place};
 use super::translate::{Flow, Translator};
-use super::writer::{A, B, BREAK, C, is_kept, offset, target};
+use super::writer::{A, B, C, ENVIRONMENT, is_kept, offset, target};
 use crate::csr::number;
 
 /// Shifts that leave the bits of an even address that select an entry of the table of jumps, at the
@@ -87,8 +87,12 @@ impl Translator<'_, '_> {
         if rd != 0 && i32::try_from(link.cast_signed()).is_err() {
             return Flow::Interpret;
         }
-        let from = self.writer.source(rs1, B);
-        self.writer.immediate(Operation::Addi, B, from, immediate);
+        let mut register = self.writer.source(rs1, B);
+        if rd != 0 || immediate != 0 {
+            self.writer
+                .immediate(Operation::Addi, B, register, immediate);
+            register = B;
+        }
         // In one step, if the old value may be needed again.
         if rd == rs1 && !is_kept(rd) {
             self.writer.constant(A, link);
@@ -96,24 +100,25 @@ impl Translator<'_, '_> {
         } else {
             self.set(rd, link);
         }
-        self.jump();
+        if rd != 0 {
+            // The instruction has taken effect, but for the jump.
+            self.writer.mark(Place::JUMPS, 0);
+        }
+        self.jump(register);
         Flow::End(self.at + usize::from(instruction.length / 2))
     }
 
-    /// Jumps to the translation of the address in [`B`].
-    fn jump(&mut self) {
+    /// Jumps to the translation of the address in a register.
+    fn jump(&mut self, register: u8) {
         let writer = &mut *self.writer;
-        writer.mark(Place::JUMPS, 0);
-        writer.immediate(Operation::Slli, A, B, JUMP_LEFT);
+        writer.immediate(Operation::Slli, A, register, JUMP_LEFT);
         writer.immediate(Operation::Srli, A, A, JUMP_RIGHT);
-        let low = writer.near(C, self.tables.jumps);
-        writer.register(Operation::Add, A, A, C);
-        writer.immediate(Operation::Ld, C, A, low);
-        let hit = writer.branch(Operation::Beq, C, B);
-        writer.put(BREAK);
-        writer.land(hit);
-        writer.immediate(Operation::Ld, C, A, low + 8);
+        writer.register(Operation::Add, A, A, ENVIRONMENT);
+        writer.immediate(Operation::Ld, C, A, offset::REGION);
+        let miss = writer.branch(Operation::Bne, C, register);
+        writer.immediate(Operation::Ld, C, A, offset::REGION + 8);
         writer.immediate(Operation::Jalr, 0, C, 0);
+        self.jump_at(miss, register);
     }
 
     pub(super) fn branch(&mut self, instruction: &Instruction) -> Flow {
@@ -205,6 +210,7 @@ impl Translator<'_, '_> {
         self.mark_next(length);
         self.writer.load_kept(A, offset::ATTENTION);
         let waits = self.writer.branch(Operation::Bne, A, 0);
-        self.interpret_at(waits);
+        // The next instruction may check the stack, which an interpreted one does not do.
+        self.look_at(waits);
     }
 }

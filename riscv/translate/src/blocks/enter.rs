@@ -6,7 +6,8 @@ use poorwill_hart::interrupt::{SEI, STI};
 
 use super::cache::{Blocks, Found};
 use super::region::{Environment, Place, Region};
-use super::writer::{B, ENVIRONMENT, KEPT};
+use super::stacks::STACK_POINTER;
+use super::writer::{B, COUNTER, DISTANCE, ENVIRONMENT, KEPT, STACK, offset};
 use crate::hart::{Stop, VirtualHart};
 use crate::host::Host;
 use crate::state::Reservation;
@@ -58,6 +59,17 @@ pub(super) enum From {
     Other,
 }
 
+/// How a block goes on after an instruction that the interpreter has executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// With the next instruction.
+    Next,
+    /// The next instruction needs a check that this one has failed.
+    Look,
+    /// The instruction's access has faulted: the block is made anew.
+    Drop,
+}
+
 /// How a hart goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -66,7 +78,7 @@ pub(super) enum Next {
     /// In a block.
     In(Found),
     /// With one instruction of a block, by the interpreter.
-    Step(usize),
+    Step(usize, After),
 }
 
 /// The end of a hart's turn.
@@ -106,13 +118,15 @@ impl VirtualHart {
         let memory = (&*blocks.region, &mut *blocks.environment);
         let left = core.enter(&mut self.x, memory, at, watch);
         let jump = self.x[usize::from(B)];
+        // Any number may be there.
+        let reached = self.x[usize::from(COUNTER)];
+        blocks.stack_register = self.x[usize::from(STACK)];
         self.take_registers(blocks);
         let found = blocks.place_of(left.address).ok_or(Stop::Lost)?;
         let is_interrupt = left.cause & cause::INTERRUPT != 0;
         let next = self.leave(found, jump, left.cause, blocks)?;
-        let counted = blocks.environment.instructions.wrapping_add(counted);
+        let counted = reached.wrapping_add(counted);
         let counted = counted.wrapping_sub(blocks.unreached(found, left.address));
-        // Translated code has counted, so that any number may be there.
         let counts = &mut self.counts;
         counts.instructions = counts.instructions.saturating_add(counted);
         counts.translated = counts.translated.saturating_add(counted);
@@ -147,24 +161,34 @@ impl VirtualHart {
             _ if is_interrupt => Ok(blocks
                 .place_at(found.block, self.pc)
                 .map_or(Next::Look(From::Other), Next::In)),
-            _ => Ok(Next::Step(found.block)),
+            _ if is_break => Ok(Next::Step(found.block, After::Next)),
+            _ if cause == cause::USER_CALL => Ok(Next::Step(found.block, After::Look)),
+            _ => Ok(Next::Step(found.block, After::Drop)),
         }
     }
 
     /// Puts the registers as translated code has them.
     fn lend_registers(&mut self, blocks: &mut Blocks<'_>, attention: bool) {
-        let page = blocks.page;
+        let (page, stack) = (blocks.page, blocks.stack_register);
+        blocks.choose_stack(self.x[usize::from(STACK_POINTER)]);
+        let distances = [0, 1].map(|number| blocks.windows.distance(number));
         let environment = &mut *blocks.environment;
         for kept in KEPT.map(usize::from) {
             environment.x[kept] = self.x[kept];
         }
-        self.x[usize::from(ENVIRONMENT)] = page;
+        self.x[usize::from(ENVIRONMENT)] = page.wrapping_add_signed(offset::BIAS.into());
+        self.x[usize::from(COUNTER)] = 0;
+        self.x[usize::from(STACK)] = stack;
+        self.x[usize::from(DISTANCE)] = distances[0];
+        environment.distance = distances[1];
+        if self.csrs.has_float() {
+            environment.f = self.f;
+        }
         environment.sstatus = self.csrs.whole_status();
         environment.attention = attention.into();
         let reservation = self.reservation.take();
         environment.reserved = reservation.map_or(0, |it| it.address | u64::from(it.bytes == 8));
         environment.reserved_value = reservation.map_or(0, |it| it.value);
-        environment.instructions = 0;
     }
 
     /// Takes the OS's registers back. Of `sstatus` only SIE can have changed.
@@ -174,6 +198,9 @@ impl VirtualHart {
             self.x[kept] = environment.x[kept];
         }
         self.x[0] = 0;
+        if self.csrs.has_float() {
+            self.f = environment.f;
+        }
         let enabled = environment.sstatus & status::SIE;
         self.csrs.sstatus = self.csrs.sstatus & !status::SIE | enabled;
         self.reservation = match environment.reserved {

@@ -15,7 +15,7 @@ use crate::host::Host;
 /// Address of the region.
 pub const REGION: u64 = 0x4000_0000;
 /// Address of the environment.
-pub const ENVIRONMENT: u64 = 0x4800_0000;
+pub const ENVIRONMENT: u64 = REGION - PAGE_BYTES;
 /// Address of MTIME.
 pub const MTIME: u64 = 0x200_bff8;
 
@@ -68,6 +68,7 @@ impl Core for FakeCore<'_> {
             if stop != Stop::Turn || core.pc == HANDLER {
                 let cause = match stop {
                     Stop::Turn => core.csrs.scause,
+                    Stop::Call => cause::USER_CALL,
                     _ => ILLEGAL,
                 };
                 break Left { cause, address: pc };
@@ -93,27 +94,7 @@ struct Memory<'a> {
 
 impl Memory<'_> {
     fn environment(&self, offset: u64, act: impl FnOnce(&mut u64)) {
-        let mut environment = self.environment.borrow_mut();
-        let Environment {
-            x,
-            sstatus,
-            attention,
-            reserved,
-            reserved_value,
-            mtime,
-            instructions,
-        } = &mut **environment;
-        let others = [
-            sstatus,
-            attention,
-            reserved,
-            reserved_value,
-            mtime,
-            instructions,
-        ];
-        let mut all = x.iter_mut().chain(others);
-        assert!(offset.is_multiple_of(8));
-        act(all.nth((offset / 8) as usize).expect("a field"));
+        act(self.environment.borrow_mut().field(offset));
     }
 }
 
@@ -136,12 +117,12 @@ impl Region {
             return u64::from(word >> (8 * (offset % 4))) & (u64::MAX >> (64 - 8 * bytes));
         }
         assert_eq!(bytes, 8);
-        if let Some(offset) = within(core::mem::offset_of!(Region, jumps)) {
-            return of_table(&self.jumps, offset);
+        if let Some(offset) = within(core::mem::offset_of!(Region, stores)) {
+            return of_table(&self.stores, offset);
         }
-        match within(core::mem::offset_of!(Region, stores)) {
-            Some(offset) => of_table(&self.stores, offset),
-            None => of_table(&self.loads, offset),
+        match within(core::mem::offset_of!(Region, loads)) {
+            Some(offset) => of_table(&self.loads, offset),
+            None => of_table(&self.jumps, offset),
         }
     }
 }

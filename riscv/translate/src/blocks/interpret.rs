@@ -3,11 +3,13 @@
 use core::cell::RefCell;
 
 use arrayvec::ArrayVec;
-use poorwill_hart::page_entry::{self, Intent};
+use poorwill_hart::page_entry::Intent;
 use poorwill_isa::{Direction, Format, Instruction, Operation};
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::Blocks;
+use super::cache::{Blocks, Page};
+use super::sites::Site;
+use super::stacks::STACK_POINTER;
 use crate::hart::{Stop, VirtualHart};
 use crate::host::Host;
 use crate::interpreter::{Flow, atomic};
@@ -25,6 +27,7 @@ impl VirtualHart {
             blocks,
             stored: RefCell::default(),
         };
+        let pc = self.pc;
         let fetched = self.fetch_instruction(&watched);
         let access = fetched.ok().and_then(|it| self.access_of(&it));
         let executed = fetched.and_then(|instruction| {
@@ -41,8 +44,8 @@ impl VirtualHart {
         match executed {
             Ok(flow) => {
                 self.counts.instructions = self.counts.instructions.saturating_add(1);
-                if let Some((address, intent)) = access {
-                    self.open_page(address, intent, blocks, host);
+                if let Some((base, address, intent)) = access {
+                    self.note_access((pc, base), address, intent, blocks, host);
                 }
                 match flow {
                     Flow::Stop(stop) => Err(stop),
@@ -58,8 +61,8 @@ impl VirtualHart {
         }
     }
 
-    /// Address and kind of an instruction's access.
-    fn access_of(&self, instruction: &Instruction) -> Option<(u64, Intent)> {
+    /// Register, address and kind of an instruction's access.
+    fn access_of(&self, instruction: &Instruction) -> Option<(u8, u64, Intent)> {
         let Instruction {
             operation,
             rs1,
@@ -68,6 +71,8 @@ impl VirtualHart {
         } = *instruction;
         let is_load = match operation.memory_access() {
             Some(access) => access.direction != Direction::Store,
+            None if operation == Operation::Fld => true,
+            None if operation == Operation::Fsd => false,
             None if atomic::bytes(operation).is_some() => {
                 matches!(operation, Operation::LrW | Operation::LrD)
             }
@@ -75,40 +80,38 @@ impl VirtualHart {
             None => return None,
         };
         let intent = if is_load { Intent::Load } else { Intent::Store };
-        Some((self.get(rs1).wrapping_add_signed(immediate.into()), intent))
+        let address = self.get(rs1).wrapping_add_signed(immediate.into());
+        Some((rs1, address, intent))
     }
 
-    /// Lets translated code access a page of the OS's memory that the instruction has just accessed.
-    /// Pages with translated code take no stores, so that the interpreter sees these.
-    fn open_page(
+    /// Notes what an instruction has just accessed. Lets translated code access that page, if it is
+    /// the OS's memory outside all windows.
+    fn note_access(
         &mut self,
+        (pc, base): (u64, u8),
         address: u64,
         intent: Intent,
         blocks: &mut Blocks<'_>,
         host: &impl Host,
     ) {
-        let Some(flags) = self.flags_of(address) else {
-            return;
-        };
-        let (has, needed) = (
-            |bit| flags & bit != 0,
-            match intent {
-                Intent::Store => page_entry::WRITE | page_entry::DIRTY,
-                Intent::Load | Intent::Fetch => page_entry::READ | page_entry::ACCESSED,
-            },
-        );
-        let is_for_all = has(page_entry::GLOBAL) && !has(page_entry::USER);
-        if !is_for_all || flags & needed != needed {
+        if !self.translates() {
             return;
         }
-        let Ok(place) = self.translate(address, intent, host) else {
-            return;
+        let page = self.page_for_all(address, intent, host);
+        let distance = page.map(Page::distance);
+        if let Some((distance, page)) = distance.zip(page) {
+            self.find_window(distance, page.shift, blocks, host);
+        }
+        let window = distance.and_then(|distance| blocks.windows.with(distance));
+        let site = match window {
+            _ if base == STACK_POINTER && self.find_stack(address, blocks, host) => Site::Stack,
+            Some(number) => Site::Window(number),
+            None => Site::Table,
         };
-        let offset = address % PAGE_BYTES;
-        let (page, physical) = (address - offset, place.physical - offset);
-        let is_store = intent == Intent::Store;
-        if place.is_memory && physical != 0 && !(is_store && blocks.has_code(physical)) {
-            blocks.open(page, physical, is_store);
+        let guess = blocks.windows.guess(base);
+        let site = blocks.region.notes.note(pc, site, guess);
+        if let Some(page) = page.filter(|_| site == Site::Table) {
+            blocks.open(page, intent == Intent::Store);
         }
     }
 }

@@ -25,12 +25,18 @@ mod counts;
 mod enter;
 #[cfg(feature = "fake")]
 pub mod fake_core;
+mod in_stack;
 mod interpret;
 mod leaf;
 mod pages;
 mod region;
 mod run;
+mod search;
+mod sites;
+mod stacks;
 mod translate;
+mod values;
+mod windows;
 mod writer;
 
 pub use cache::Blocks;

@@ -4,8 +4,8 @@
 use arrayvec::ArrayVec;
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::{Blocks, PagesAre};
-use super::leaf::may_be_of_leaf;
+use super::cache::{Blocks, CodeAt, PagesAre};
+use super::leaf;
 use super::region::{Block, CodePage, PAGE_HASH};
 use super::writer::{BREAK, Full};
 use crate::host::Host;
@@ -30,9 +30,9 @@ impl Blocks<'_> {
     }
 
     /// The number of the page with the code at an address, which may be new.
-    pub(super) fn page_with(&mut self, pc: u64, physical: u64) -> Result<usize, Full> {
+    pub(super) fn page_with(&mut self, pc: u64, at: CodeAt) -> Result<usize, Full> {
         let offset = pc % PAGE_BYTES;
-        let (page, physical) = (pc - offset, physical - offset);
+        let (page, physical) = (pc - offset, at.physical - offset);
         let mut numbers = self.pages_of(physical);
         if let Some(number) = numbers.find(|number| self.region.pages[*number].page == page) {
             return Ok(number);
@@ -44,6 +44,8 @@ impl Blocks<'_> {
             page,
             physical,
             first: 0,
+            shift: at.shift,
+            is_unwatched: at.is_unwatched,
         };
         self.pages += 1;
         let mut entry = Self::page_head(physical);
@@ -57,7 +59,7 @@ impl Blocks<'_> {
     }
 
     /// Drops a block: jumps to it come back to machine mode.
-    fn drop_block(&mut self, number: usize) {
+    pub(super) fn drop_block(&mut self, number: usize) {
         let block = &mut self.region.blocks[number];
         block.live = 0;
         self.region.words[block.word as usize] = BREAK;
@@ -106,19 +108,34 @@ impl Blocks<'_> {
     }
 
     /// Drops the blocks whose page is no longer where it was. `address`: of the leaf of one address,
-    /// or of all. `physical_of`: a page's place now.
+    /// or of all. `code_at`: a page's place now.
     pub(super) fn check_pages(
         &mut self,
         address: Option<u64>,
-        mut physical_of: impl FnMut(u64) -> Option<u64>,
+        mut code_at: impl FnMut(u64) -> Option<CodeAt>,
     ) {
         let mut is_whole = true;
         for number in 0..self.pages {
-            let CodePage { page, physical, .. } = self.region.pages[number];
-            let is_meant = address.is_none_or(|address| may_be_of_leaf(page, address));
-            if is_meant && physical_of(page) != Some(physical) {
-                is_whole &= self.check_page(number, |_, _| false);
-                self.region.pages[number].first = 0;
+            let CodePage {
+                page,
+                physical,
+                first,
+                shift,
+                ..
+            } = self.region.pages[number];
+            let is_meant = address.is_none_or(|address| leaf::has(page, shift, address));
+            if first == 0 || !is_meant {
+                continue;
+            }
+            match code_at(page).filter(|at| at.physical == physical) {
+                Some(at) => {
+                    self.region.pages[number].shift = at.shift;
+                    self.region.pages[number].is_unwatched = at.is_unwatched;
+                }
+                None => {
+                    is_whole &= self.check_page(number, |_, _| false);
+                    self.region.pages[number].first = 0;
+                }
             }
         }
         if !is_whole {
@@ -130,16 +147,29 @@ impl Blocks<'_> {
     /// pages are compared when the OS translates addresses.
     pub fn begin(&mut self, host: &impl Host) {
         self.pages_are = PagesAre::Unchecked;
-        self.forget_pages();
+        self.compare(|_| true, host);
+    }
+
+    /// After a fence of instructions: drops blocks whose instructions translated code has changed.
+    pub(super) fn check_unwatched(&mut self, host: &impl Host) {
+        self.compare(|page| page.is_unwatched, host);
+    }
+
+    /// Drops the blocks of pages whose instructions have changed.
+    fn compare(&mut self, is_meant: impl Fn(&CodePage) -> bool, host: &impl Host) {
+        let mut is_whole = true;
         for number in 0..self.pages {
-            self.check_page(number, |block, halves| is_unchanged(block, halves, host));
+            if is_meant(&self.region.pages[number]) {
+                is_whole &=
+                    self.check_page(number, |block, halves| is_unchanged(block, halves, host));
+            }
         }
-        self.forget_jumps();
+        if !is_whole {
+            self.forget_jumps();
+        }
     }
 }
 
 fn is_unchanged(block: &Block, halves: &[u16], host: &impl Host) -> bool {
-    let addresses = (block.physical..).step_by(2);
-    let mut pairs = halves.iter().zip(addresses);
-    pairs.all(|(half, address)| host.load(address, 2) as u16 == *half)
+    host.has_halves(block.physical, halves)
 }

@@ -3,13 +3,15 @@
 
 use poorwill_memory::PAGE_BYTES;
 
+use super::sites::Notes;
+
 /// Bytes of the region.
 pub const REGION_BYTES: u64 = 4 << 20;
 
 /// Entries of a table of translations, a power of two.
 pub(super) const SLOTS: usize = 512;
 /// Entries of the table of jumps, a power of two.
-pub(super) const JUMPS: usize = 4096;
+pub(super) const JUMPS: usize = 16 << 10;
 /// Heads of lists of blocks, and counters of executions; a power of two.
 pub(super) const HEADS: usize = 4096;
 const BLOCKS: usize = 12 << 10;
@@ -18,7 +20,7 @@ const HALVES: usize = 160 << 10;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
-const WORDS: usize = 596 << 10;
+const WORDS: usize = 528 << 10;
 
 /// An entry of a table that translated code reads.
 #[derive(Clone, Copy, Debug)]
@@ -116,15 +118,22 @@ pub(super) struct CodePage {
     pub(super) physical: u64,
     /// Number of its first block, plus one.
     pub(super) first: u16,
+    /// log2 of the bytes of its leaf.
+    pub(super) shift: u8,
+    /// Translated code may store to it by a window.
+    pub(super) is_unwatched: bool,
 }
 
 /// The region. It is plain data: any bits are valid, and [`Blocks::new`](super::Blocks::new) empties it.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Region {
+    pub(super) jumps: [Slot; JUMPS],
     pub(super) loads: [Slot; SLOTS],
     pub(super) stores: [Slot; SLOTS],
-    pub(super) jumps: [Slot; JUMPS],
+    /// For `loads` and `stores`: log2 of the bytes of a page's leaf.
+    pub(super) shifts: [[u8; SLOTS]; 2],
+    pub(super) notes: Notes,
     pub(super) words: [u32; WORDS],
     pub(super) heads: [u16; HEADS],
     pub(super) executions: [u8; HEADS],
@@ -144,9 +153,11 @@ impl Region {
     #[must_use]
     pub const fn empty() -> Self {
         Region {
+            jumps: [Slot::EMPTY; JUMPS],
             loads: [Slot::EMPTY; SLOTS],
             stores: [Slot::EMPTY; SLOTS],
-            jumps: [Slot::EMPTY; JUMPS],
+            shifts: [[0; SLOTS]; 2],
+            notes: Notes::EMPTY,
             words: [0; WORDS],
             heads: [0; HEADS],
             executions: [0; HEADS],
@@ -157,6 +168,8 @@ impl Region {
                 page: 0,
                 physical: 0,
                 first: 0,
+                shift: 0,
+                is_unwatched: false,
             }; PAGES],
             page_hash: [0; PAGE_HASH],
         }
@@ -168,8 +181,12 @@ impl Region {
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Environment {
+    /// Room, so that the fields are near the region.
+    unused: [u64; UNUSED],
     /// Registers of the OS that have no register of the core.
     pub(super) x: [u64; 32],
+    /// Floating-point registers of the OS, while they are on.
+    pub(super) f: [u64; 32],
     /// `sstatus`, as S-mode reads it.
     pub(super) sstatus: u64,
     /// Not zero: an interrupt waits until S-mode lets it in.
@@ -180,9 +197,15 @@ pub struct Environment {
     pub(super) reserved_value: u64,
     /// Address of MTIME.
     pub(super) mtime: u64,
-    /// Instructions of the OS.
-    pub(super) instructions: u64,
+    /// Distance of the second window.
+    pub(super) distance: u64,
+    /// The stack that is in use: its first address, its bytes or zero, and its physical address.
+    pub(super) stack_start: u64,
+    pub(super) stack_bytes: u64,
+    pub(super) stack_physical: u64,
 }
+
+const UNUSED: usize = 200;
 
 const _: () = assert!(size_of::<Environment>() as u64 == PAGE_BYTES);
 
@@ -191,13 +214,52 @@ impl Environment {
     #[must_use]
     pub const fn new(mtime: u64) -> Self {
         Environment {
+            unused: [0; UNUSED],
             x: [0; 32],
+            f: [0; 32],
             sstatus: 0,
             attention: 0,
             reserved: 0,
             reserved_value: 0,
             mtime,
-            instructions: 0,
+            distance: 0,
+            stack_start: 0,
+            stack_bytes: 0,
+            stack_physical: 0,
         }
+    }
+
+    /// The field at an offset, for tests.
+    #[cfg(feature = "fake")]
+    pub(super) fn field(&mut self, offset: u64) -> &mut u64 {
+        let Environment {
+            unused,
+            x,
+            f,
+            sstatus,
+            attention,
+            reserved,
+            reserved_value,
+            mtime,
+            distance,
+            stack_start,
+            stack_bytes,
+            stack_physical,
+        } = self;
+        let others = [
+            sstatus,
+            attention,
+            reserved,
+            reserved_value,
+            mtime,
+            distance,
+            stack_start,
+            stack_bytes,
+            stack_physical,
+        ];
+        assert!(offset.is_multiple_of(8) && offset >= 8 * unused.len() as u64);
+        let mut all = x.iter_mut().chain(f).chain(others);
+        let number = offset / 8 - unused.len() as u64;
+        all.nth(number as usize).expect("a field")
     }
 }

@@ -4,8 +4,9 @@ use poorwill_hart::PageTables;
 use poorwill_hart::page_entry::{self, Intent};
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::{Blocks, Found, PagesAre};
-use super::enter::{Core, From, Next, Turn};
+use super::cache::{Blocks, CodeAt, Found, PagesAre};
+use super::enter::{After, Core, From, Next, Turn};
+use super::windows::Windows;
 use crate::hart::{Fences, Mode, Stop, VirtualHart};
 use crate::host::Host;
 use crate::interpreter::Flow;
@@ -29,19 +30,17 @@ impl VirtualHart {
             if host.time() >= until {
                 return self.stopped(Stop::Turn);
             }
+            let generation = blocks.generation;
             self.settle(blocks, host);
             let before = self.pc;
             self.take_interrupt(host);
-            if self.pc != before {
+            if self.pc != before || blocks.generation != generation {
                 next = Next::Look(From::Other);
             }
             let went = match next {
                 Next::Look(from) => self.look(from, blocks, host),
                 Next::In(found) => self.run_block(found, blocks, core, host, &mut turn),
-                Next::Step(block) => self
-                    .interpret(blocks, host)
-                    .map(|_| blocks.place_at(block, self.pc))
-                    .map(|place| place.map_or(Next::Look(From::Other), Next::In)),
+                Next::Step(block, after) => self.step_of(block, after, blocks, host),
             };
             next = match went {
                 Ok(next) => next,
@@ -52,16 +51,18 @@ impl VirtualHart {
 
     /// Follows fences and changes of the address space.
     fn settle(&mut self, blocks: &mut Blocks<'_>, host: &impl Host) {
+        if core::mem::take(&mut self.fences_instructions) {
+            blocks.check_unwatched(host);
+        }
         match core::mem::replace(&mut self.fences, Fences::None) {
             Fences::None => {}
             Fences::Page(address) if self.translates() => {
                 blocks.forget_near(address);
-                blocks.check_pages(Some(address), |page| self.code_at(page, host));
+                self.check_windows_near(address, blocks, host);
+                let windows = blocks.windows;
+                blocks.check_pages(Some(address), |page| self.code_at(page, &windows, host));
             }
-            Fences::Page(_) | Fences::All => {
-                blocks.forget_pages();
-                blocks.pages_are = PagesAre::Unchecked;
-            }
+            Fences::Page(_) | Fences::All => blocks.pages_are = PagesAre::Unchecked,
         }
     }
 
@@ -75,9 +76,12 @@ impl VirtualHart {
             PagesAre::Missing { satp: last, looks } if last == satp => looks + 1,
             PagesAre::Missing { .. } => 0,
         };
-        let mut has_all = || blocks.has_pages(|page| self.code_at(page, host).is_some());
+        let windows = blocks.windows;
+        let mut has_all = || blocks.has_pages(|page| self.is_code(page, host));
         if looks >= PATIENCE || looks == 0 && has_all() {
-            blocks.check_pages(None, |page| self.code_at(page, host));
+            self.check_windows(blocks, host);
+            blocks.check_tables(|page, intent| self.page_for_all(page, intent, host));
+            blocks.check_pages(None, |page| self.code_at(page, &windows, host));
             blocks.pages_are = PagesAre::Checked;
             return true;
         }
@@ -86,28 +90,39 @@ impl VirtualHart {
     }
 
     /// Returns whether S-mode's addresses are translated.
-    fn translates(&self) -> bool {
-        self.mode == Mode::Supervisor && self.csrs.satp != 0
+    pub(super) fn translates(&self) -> bool {
+        self.mode == Mode::Supervisor && PageTables::of_satp(self.csrs.satp).is_some()
     }
 
-    /// Physical address of an instruction that can be translated: that of a page in memory, which is
-    /// in all address spaces.
-    fn code_at(&mut self, pc: u64, host: &impl Host) -> Option<u64> {
-        if self.mode != Mode::Supervisor {
+    /// Returns whether a page may have translated code.
+    fn is_code(&mut self, page: u64, host: &impl Host) -> bool {
+        let place = self.translate(page, Intent::Fetch, host);
+        let leaf = self.leaf_of(page);
+        let is_for_all = leaf.is_some_and(|(flags, _)| flags & page_entry::GLOBAL != 0);
+        is_for_all && place.is_ok_and(|place| place.is_memory)
+    }
+
+    /// The place of an instruction that can be translated: in a page in memory, which is in all
+    /// address spaces.
+    fn code_at(&mut self, pc: u64, windows: &Windows, host: &impl Host) -> Option<CodeAt> {
+        if !self.translates() || !self.is_code(pc, host) {
             return None;
         }
-        PageTables::of_satp(self.csrs.satp)?;
         let place = self.translate(pc, Intent::Fetch, host).ok()?;
-        let flags = self.flags_of(pc)?;
-        (place.is_memory && flags & page_entry::GLOBAL != 0).then_some(place.physical)
+        let (_, shift) = self.leaf_of(pc)?;
+        Some(CodeAt {
+            physical: place.physical,
+            shift,
+            is_unwatched: self.is_writable_by_window(place.physical, windows, host),
+        })
     }
 
-    /// Flags of a page that was just translated.
-    pub(super) fn flags_of(&self, address: u64) -> Option<u64> {
+    /// Flags of the leaf of a page that was just translated, and log2 of its bytes.
+    pub(super) fn leaf_of(&self, address: u64) -> Option<(u64, u8)> {
         let page = address - address % PAGE_BYTES;
         let space = (self.csrs.satp >> 44) as u16;
         let found = self.tlb.find(page, space)?;
-        Some(found.flags.into())
+        Some((found.flags.into(), found.shift))
     }
 
     /// Finds or makes the block at the hart's address; else interprets up to a jump.
@@ -138,12 +153,34 @@ impl VirtualHart {
         Ok(Next::In(Found { block, place: 0 }))
     }
 
+    /// Interprets an instruction of a block, which then goes on with the next one. A block whose access
+    /// has faulted is made anew, by what the instruction has reached.
+    fn step_of(
+        &mut self,
+        block: usize,
+        after: After,
+        blocks: &mut Blocks<'_>,
+        host: &impl Host,
+    ) -> Result<Next, Stop> {
+        let pc = self.pc;
+        let generation = blocks.generation;
+        self.interpret(blocks, host)?;
+        // The access was not where its note has led translated code.
+        if after == After::Drop && blocks.generation == generation {
+            blocks.drop_block(block);
+        }
+        let follows = after == After::Next && (2..=4).contains(&self.pc.wrapping_sub(pc));
+        let place = blocks.place_at(block, self.pc).filter(|_| follows);
+        Ok(place.map_or(Next::Look(From::Other), Next::In))
+    }
+
     fn make(&mut self, blocks: &mut Blocks<'_>, host: &impl Host) -> Option<usize> {
         if !blocks.is_frequent(self.pc) {
             return None;
         }
-        let physical = self.code_at(self.pc, host)?;
-        blocks.translate(self.pc, physical, host)
+        let windows = blocks.windows;
+        let at = self.code_at(self.pc, &windows, host)?;
+        blocks.translate((self.pc, &self.x), at, host)
     }
 
     /// Interprets up to a jump or branch, or up to another instruction that ends a block.

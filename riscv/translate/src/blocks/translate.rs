@@ -2,8 +2,14 @@
 
 use arrayvec::ArrayVec;
 use poorwill_isa::{FORMS, Format, Instruction, Operation, expand, is_long};
+use poorwill_memory::PhysRange;
 
-use super::writer::{A, B, BREAK, Full, Writer, is_kept, offset, target};
+use super::region::Place;
+use super::sites::Notes;
+use super::stacks::Checked;
+use super::values::Values;
+use super::windows::Windows;
+use super::writer::{A, B, BREAK, COUNTER, Full, LEAVE, Writer, is_kept, target};
 use crate::interpreter::integer;
 
 /// Maximum number of half-words of a block.
@@ -13,15 +19,18 @@ pub(super) const MOST_HALVES: usize = 120;
 /// at the end need room.
 const MOST_WORDS: usize = 560;
 
-/// Words that count instructions. They come before the first of these.
-pub(super) const COUNT_WORDS: u64 = 3;
+/// The words that count instructions come before the first of these.
+pub(super) const COUNT_WORDS: u64 = 1;
 
 /// Addresses of the tables that translated code reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tables {
+    /// What translated code reaches: memory, and MTIME's page.
+    pub(super) reach: [PhysRange; 2],
+    /// A bit of physical addresses that [`guard`](super::windows::guard) names.
+    pub(super) guard: Option<u32>,
     pub(super) loads: u64,
     pub(super) stores: u64,
-    pub(super) jumps: u64,
 }
 
 /// The OS's instructions from an address on, up to the end of their page.
@@ -68,8 +77,16 @@ pub(super) enum Flow {
 enum Exit {
     /// The interpreter executes the instruction of a place.
     Interpret { branch: usize, place: usize },
+    /// As [`Interpret`](Exit::Interpret); the block does not go on afterwards.
+    Look { branch: usize, place: usize },
     /// The block is left for the address at a distance.
     Leave { branch: usize, distance: i32 },
+    /// The block is left for the address in a register, as the instruction of a place does.
+    Jump {
+        branch: usize,
+        place: usize,
+        register: u8,
+    },
 }
 
 /// A translation.
@@ -100,19 +117,24 @@ pub struct Options {
 pub(super) fn translate(
     writer: &mut Writer<'_>,
     code: &Code,
-    tables: Tables,
+    (tables, notes, windows): (Tables, &Notes, Windows),
+    values: Values,
     options: Options,
 ) -> Result<Option<Translated>, Full> {
     let mut translator = Translator {
         writer,
         code,
         tables,
+        notes,
+        windows,
+        values,
         at: 0,
         exits: ArrayVec::new(),
         counter: None,
         count: 0,
         first: 0,
         options,
+        stack: None,
     };
     let Some(halves) = translator.run() else {
         return Ok(None);
@@ -127,6 +149,9 @@ pub(super) struct Translator<'a, 'w> {
     pub(super) writer: &'a mut Writer<'w>,
     pub(super) code: &'a Code,
     pub(super) tables: Tables,
+    pub(super) notes: &'a Notes,
+    pub(super) windows: Windows,
+    pub(super) values: Values,
     /// The half-word of the current instruction.
     pub(super) at: usize,
     exits: ArrayVec<Exit, MOST_HALVES>,
@@ -136,6 +161,8 @@ pub(super) struct Translator<'a, 'w> {
     count: u8,
     first: usize,
     pub(super) options: Options,
+    /// The stack, where a check has found it.
+    pub(super) stack: Option<Checked>,
 }
 
 impl Translator<'_, '_> {
@@ -147,7 +174,7 @@ impl Translator<'_, '_> {
             if self.at == 0 && !found.is_some_and(|(first, _)| is_translated(first)) {
                 return None;
             }
-            let is_long = self.writer.word >= MOST_WORDS || self.exits.remaining_capacity() < 4;
+            let is_long = self.writer.word >= MOST_WORDS || self.exits.remaining_capacity() < 8;
             let Some((instruction, bits)) = found.filter(|_| !is_long) else {
                 self.end_count();
                 self.writer.leave(self.distance(self.at));
@@ -162,6 +189,8 @@ impl Translator<'_, '_> {
                 self.begin_count();
             }
             flow = self.instruction(&instruction, bits);
+            self.follow_stack(&instruction);
+            self.values.follow(self.code.address(self.at), &instruction);
             match flow {
                 Flow::Next | Flow::Branch => {
                     self.count();
@@ -192,6 +221,22 @@ impl Translator<'_, '_> {
         self.exits.push(Exit::Interpret { branch, place });
     }
 
+    /// As [`interpret_at`](Self::interpret_at), but the block does not go on afterwards.
+    pub(super) fn look_at(&mut self, branch: usize) {
+        let place = self.writer.place - 1;
+        self.exits.push(Exit::Look { branch, place });
+    }
+
+    /// Leaves the block where a branch goes, for the address in a register.
+    pub(super) fn jump_at(&mut self, branch: usize, register: u8) {
+        let place = self.writer.place - 1;
+        self.exits.push(Exit::Jump {
+            branch,
+            place,
+            register,
+        });
+    }
+
     /// The next words belong to the instruction after the current one.
     pub(super) fn mark_next(&mut self, length: u8) {
         let next = self.at as u8 + length / 2;
@@ -213,9 +258,23 @@ impl Translator<'_, '_> {
         for exit in core::mem::take(&mut self.exits) {
             match exit {
                 Exit::Interpret { branch, place } => {
-                    let (at, rest) = self.writer.place_at(place);
-                    self.writer.land(branch);
-                    self.writer.mark(at, rest);
+                    self.land_at(branch, place);
+                    self.writer.put(BREAK);
+                }
+                Exit::Look { branch, place } => {
+                    self.land_at(branch, place);
+                    self.writer.put(LEAVE);
+                }
+                Exit::Jump {
+                    branch,
+                    place,
+                    register,
+                } => {
+                    self.land_at(branch, place);
+                    if register != B {
+                        self.writer.copy(B, register);
+                    }
+                    self.writer.mark(Place::JUMPS, 0);
                     self.writer.put(BREAK);
                 }
                 Exit::Leave { branch, distance } => {
@@ -226,12 +285,17 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// The next words, to which a branch goes, belong to an earlier place.
+    fn land_at(&mut self, branch: usize, place: usize) {
+        let (at, rest) = self.writer.place_at(place);
+        self.writer.land(branch);
+        self.writer.mark(at, rest);
+    }
+
     fn begin_count(&mut self) {
         if self.options.counts {
-            self.writer.load_kept(A, offset::INSTRUCTIONS);
             self.counter = Some(self.writer.word);
-            self.writer.immediate(Operation::Addi, A, A, 0);
-            self.writer.keep(A, offset::INSTRUCTIONS);
+            self.writer.immediate(Operation::Addi, COUNTER, COUNTER, 0);
         }
     }
 
@@ -257,6 +321,7 @@ impl Translator<'_, '_> {
             return self.access(instruction, access);
         }
         match operation {
+            Operation::Fld | Operation::Fsd => self.float(instruction),
             Operation::Auipc => self.auipc(instruction),
             Operation::Jal => self.jal(instruction),
             Operation::Jalr => self.jalr(instruction),
@@ -323,6 +388,8 @@ fn is_translated(instruction: Instruction) -> bool {
                 | Operation::ScW
                 | Operation::ScD
                 | Operation::CboZero
+                | Operation::Fld
+                | Operation::Fsd
         )
         || is_amo(operation) && !is_kept(rd)
         || is_csr(operation)

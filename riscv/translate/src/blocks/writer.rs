@@ -4,34 +4,61 @@ use poorwill_isa::{Operation, encode};
 
 use super::region::Place;
 
-/// The register with the address of the [`Environment`](super::Environment).
+/// The register with an address in the [`Environment`](super::Environment), from which its fields and the
+/// first words of the region are near.
 pub(super) const ENVIRONMENT: u8 = 3;
 /// Registers of the core that hold nothing between two instructions of the OS.
 pub(super) const A: u8 = 5;
 pub(super) const B: u8 = 7;
 pub(super) const C: u8 = 31;
-pub(super) const D: u8 = 30;
+pub(super) const D: u8 = 6;
+/// The register that counts instructions.
+pub(super) const COUNTER: u8 = 28;
+/// The register with the distance of the first window.
+pub(super) const DISTANCE: u8 = 29;
+/// The register with the physical address of a place in the stack, within a block.
+pub(super) const STACK: u8 = 30;
 
 /// The registers whose values of the OS are in the environment. Compiled code of a kernel uses them
 /// least.
-pub(super) const KEPT: [u8; 5] = [ENVIRONMENT, A, B, D, C];
+pub(super) const KEPT: [u8; 8] = [ENVIRONMENT, A, D, B, COUNTER, DISTANCE, STACK, C];
 
 /// Offsets in the environment.
 pub(super) mod offset {
     use core::mem::offset_of;
 
+    use poorwill_memory::PAGE_BYTES;
+
     use super::super::region::Environment;
 
-    pub(in super::super) const SSTATUS: i32 = offset_of!(Environment, sstatus) as i32;
-    pub(in super::super) const ATTENTION: i32 = offset_of!(Environment, attention) as i32;
-    pub(in super::super) const RESERVED: i32 = offset_of!(Environment, reserved) as i32;
-    pub(in super::super) const RESERVED_VALUE: i32 = offset_of!(Environment, reserved_value) as i32;
-    pub(in super::super) const MTIME: i32 = offset_of!(Environment, mtime) as i32;
-    pub(in super::super) const INSTRUCTIONS: i32 = offset_of!(Environment, instructions) as i32;
+    /// Offset of the address in [`ENVIRONMENT`](super::ENVIRONMENT) from the page. The region follows the
+    /// page.
+    pub(in super::super) const BIAS: i32 = PAGE_BYTES as i32 - REGION;
+    /// Offset of the region's first word.
+    pub(in super::super) const REGION: i32 = 2032;
+
+    pub(in super::super) const SSTATUS: i32 = offset_of!(Environment, sstatus) as i32 - BIAS;
+    pub(in super::super) const ATTENTION: i32 = offset_of!(Environment, attention) as i32 - BIAS;
+    pub(in super::super) const RESERVED: i32 = offset_of!(Environment, reserved) as i32 - BIAS;
+    pub(in super::super) const RESERVED_VALUE: i32 =
+        offset_of!(Environment, reserved_value) as i32 - BIAS;
+    pub(in super::super) const MTIME: i32 = offset_of!(Environment, mtime) as i32 - BIAS;
+    pub(in super::super) const DISTANCE: i32 = offset_of!(Environment, distance) as i32 - BIAS;
+    pub(in super::super) const STACK_START: i32 =
+        offset_of!(Environment, stack_start) as i32 - BIAS;
+    pub(in super::super) const STACK_BYTES: i32 =
+        offset_of!(Environment, stack_bytes) as i32 - BIAS;
+    pub(in super::super) const STACK_PHYSICAL: i32 =
+        offset_of!(Environment, stack_physical) as i32 - BIAS;
 
     /// Offset of a register.
     pub(in super::super) fn of(register: u8) -> i32 {
-        8 * i32::from(register)
+        offset_of!(Environment, x) as i32 - BIAS + 8 * i32::from(register)
+    }
+
+    /// Offset of a floating-point register.
+    pub(in super::super) fn of_float(register: u8) -> i32 {
+        offset_of!(Environment, f) as i32 - BIAS + 8 * i32::from(register)
     }
 }
 
@@ -46,6 +73,9 @@ pub(super) const LEAVE_WORDS: usize = 3;
 
 /// `ebreak`: back to machine mode.
 pub(super) const BREAK: u32 = Operation::Ebreak.encoding();
+
+/// `ecall`: back to machine mode, which interprets an instruction, and then looks for a block.
+pub(super) const LEAVE: u32 = Operation::Ecall.encoding();
 
 /// A full cache ends a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -108,7 +108,7 @@ impl VirtualHart {
             }
             Operation::Fence => host.fence(),
             // Instructions are read from memory each time.
-            Operation::FenceI => {}
+            Operation::FenceI => self.fence_instructions(),
             Operation::CboZero => self.zero_block(a, host)?,
             Operation::Csrrw
             | Operation::Csrrs

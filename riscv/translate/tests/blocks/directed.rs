@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use poorwill_isa::encode;
-use poorwill_translate::fake::{FakeHost, RAM};
-use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME, REGION};
+use poorwill_translate::fake::{FakeHost, MEMORY, RAM};
+use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
 use poorwill_translate::{Blocks, Environment, Host, Mode, Options, Region, Stop, VirtualHart};
 
 use crate::common::flags::{A, D, G, R, V, W, X};
@@ -105,7 +105,7 @@ fn with_blocks(test: fn(Machine, Blocks<'_>)) {
             ..Options::default()
         };
         let environment = &mut *environment;
-        let blocks = Blocks::new(&mut region, REGION, environment, ENVIRONMENT, options);
+        let blocks = Blocks::new(&mut region, environment, ENVIRONMENT, MEMORY, options);
         test(Machine::new(), blocks);
     };
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(run);
@@ -316,5 +316,86 @@ fn a_fence_of_one_address_means_its_whole_leaf() {
         let other = LARGE + 0x10_0000;
         machine.hart.drop_translations(Some(other), None);
         assert_eq!(run(&mut machine, &mut blocks), 2);
+    });
+}
+
+/// A program that looks for an interrupt before it uses its stack.
+#[test]
+fn an_interrupt_that_still_waits_leaves_the_stack_to_a_check() {
+    const SSTATUS: i32 = 0x100;
+    with_blocks(|mut machine, mut blocks| {
+        let own = |number: u64| 0x100 * number + 7;
+        for word in 0..64 {
+            machine.host.store(DATA_PLACES[0] + 8 * word, 8, own(word));
+        }
+        let other = [i("ld", 13, 2, 0), i("ld", 14, 2, 8), of("ecall")];
+        machine.host.put_code(PLACES[0] + 0x200, &other);
+        let program = [
+            i("csrrs", 0, 12, SSTATUS),
+            i("ld", 13, 2, 0),
+            i("ld", 14, 2, 8),
+            of("ecall"),
+        ];
+        machine.host.put_code(PLACES[0], &program);
+        machine.hart.csrs.sie = 1 << 1;
+        machine.hart.csrs.software_interrupt = true;
+        machine.hart.x[12] = 0;
+        for _ in 0..4 {
+            for (pc, first) in [(CODE + 0x200, 20), (CODE, 2)] {
+                machine.hart.x[2] = DATA + 8 * first;
+                machine.hart.pc = pc;
+                machine.go_on(&mut blocks, u64::MAX);
+                let loaded = [machine.hart.x[13], machine.hart.x[14]];
+                assert_eq!(loaded, [own(first), own(first + 1)]);
+            }
+        }
+    });
+}
+
+/// Linux's linear map: one leaf maps all memory. Code changes by it, and by a fence takes effect.
+#[test]
+fn a_window_moves_and_code_changes_by_it() {
+    const WINDOW: u64 = 0xc000_0000;
+    with_blocks(|mut machine, mut blocks| {
+        let root = machine.hart.csrs.satp << 12;
+        let flags = V | R | W | G | A | D;
+        let leaf = machine.host.map(root, 3, 1, WINDOW, RAM, flags);
+        let patches = [
+            i("ld", 15, 16, 0),
+            s("sw", 12, 13, 4),
+            of("fence.i"),
+            i("jalr", 0, 14, 0),
+        ];
+        machine.host.put_code(PLACES[0] + 0x100, &patches);
+        machine.host.store(DATA_PLACES[0], 8, 77);
+        for number in 1..12 {
+            machine.hart.x[12] = WINDOW + (PLACES[0] - RAM);
+            machine.hart.x[13] = addition(number).into();
+            machine.hart.x[14] = CODE;
+            machine.hart.x[16] = WINDOW + (DATA_PLACES[0] - RAM);
+            let before = machine.hart.x[10];
+            machine.hart.pc = CODE + 0x100;
+            machine.go_on(&mut blocks, u64::MAX);
+            let added = (machine.hart.x[10] - before) / u64::from(ROUNDS.cast_unsigned());
+            assert_eq!(added, u64::from(number.cast_unsigned()));
+            assert_eq!(machine.hart.x[15], 77);
+        }
+        // The leaf becomes a table, in which the data is elsewhere.
+        let table = machine.host.take_page();
+        for page in 0..16 {
+            let place = match RAM + 4096 * page {
+                place if place == DATA_PLACES[0] => DATA_PLACES[1],
+                place => place,
+            };
+            machine
+                .host
+                .store(table + 8 * page, 8, place >> 12 << 10 | flags);
+        }
+        machine.host.store(leaf, 8, table >> 12 << 10 | V);
+        machine.host.store(DATA_PLACES[1], 8, 78);
+        machine.hart.drop_translations(Some(WINDOW), None);
+        machine.hart.pc = CODE + 0x100;
+        machine.go_on(&mut blocks, u64::MAX);
+        assert_eq!(machine.hart.x[15], 78);
     });
 }

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use poorwill_isa::{Format, Operation};
-use poorwill_translate::fake::FakeHost;
-use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME, REGION};
+use poorwill_translate::fake::{FakeHost, MEMORY};
+use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
 use poorwill_translate::{
     Blocks, Counts, Csrs, Environment, Mode, Options, Region, Stop, VirtualHart,
 };
@@ -313,7 +313,7 @@ fn programs() {
             zero_bytes: pair.case.features.zero_block.filter(|bytes| *bytes <= 64),
             executions: (seed % 3) as u8,
         };
-        let mut blocks = Blocks::new(&mut region, REGION, &mut environment, ENVIRONMENT, options);
+        let mut blocks = Blocks::new(&mut region, &mut environment, ENVIRONMENT, MEMORY, options);
         for _ in 0..TURNS {
             pair.disturb();
             if !pair.turn(&mut blocks) {

@@ -5,8 +5,8 @@ use poorwill_isa::{FORMS, Form, Format, Instruction, encode};
 use poorwill_translate::fake::{DEVICE, FakeHost, RAM};
 use poorwill_translate::{Features, Mode};
 
-use crate::common::flags::{A, D, R, U, V, W, X};
-use crate::common::{i, of};
+use crate::common::flags::{A, D, G, R, U, V, W, X};
+use crate::common::{i, of, s};
 
 const PAGE: u64 = 4096;
 const CODE: u64 = RAM + 0x1000;
@@ -19,7 +19,8 @@ const NOWHERE: u64 = 0x10_0000;
 const AD: u64 = A | D;
 
 /// Registers that hold addresses of data.
-pub(crate) const POINTERS: [u8; 5] = [8, 9, 15, 18, 19];
+pub(crate) const POINTERS: [u8; 6] = [STACK_POINTER, 8, 9, 15, 18, 19];
+const STACK_POINTER: u8 = 2;
 /// The register of an address of code.
 pub(crate) const OF_CODE: u8 = 20;
 /// The register of a value for `satp`.
@@ -42,7 +43,12 @@ pub(crate) struct Case {
     halves: Vec<u16>,
     handler_step: i32,
     leaves: Vec<(u64, u64, u64)>,
+    /// An address at which one leaf maps all memory.
+    window: Option<u64>,
 }
+
+/// Bytes of that leaf.
+const WINDOW: u64 = 2 << 20;
 
 pub(crate) fn one_in(rng: &mut Rng, count: u32) -> bool {
     rng.u32(0..count) == 0
@@ -69,7 +75,10 @@ pub(crate) fn value(rng: &mut Rng) -> u64 {
 
 /// An address near the case's data, or another.
 pub(crate) fn pointer(rng: &mut Rng, case: &Case) -> u64 {
-    let page = case.data + PAGE * rng.u64(0..4);
+    let page = match case.window {
+        Some(window) if one_in(rng, 3) => window + (DATA - RAM) + PAGE * rng.u64(0..4),
+        _ => case.data + PAGE * rng.u64(0..4),
+    };
     match rng.u32(0..16) {
         0 => rng.u64(..),
         1 => NOWHERE,
@@ -194,9 +203,29 @@ fn any_instruction(rng: &mut Rng) -> Vec<u16> {
             ],
         ),
         31..33 => rng.u32(..),
+        33..35 => return function(rng),
         _ => return vec![(rng.u32(..) as u16 & !3) | rng.u16(0..3)],
     };
     halves(bits)
+}
+
+/// A part of a function: it moves the stack pointer, stores registers, and loads some.
+fn function(rng: &mut Rng) -> Vec<u16> {
+    let sp = STACK_POINTER.into();
+    let frame = 16 * rng.i32(0..4);
+    let mut program = vec![i("addi", sp, sp, -frame)];
+    for _ in 0..rng.u32(0..5) {
+        let (register, offset) = (rng.u32(22..32), 8 * rng.i32(-1..8));
+        program.push(match rng.u32(0..5) {
+            0 | 1 => s("sd", sp, register, offset),
+            2 | 3 => i("ld", register, sp, offset),
+            _ => i("addi", register, sp, offset),
+        });
+    }
+    if rng.bool() {
+        program.push(i("addi", sp, sp, frame));
+    }
+    program.into_iter().flat_map(halves).collect()
 }
 
 /// A program that begins anew at its end.
@@ -275,6 +304,7 @@ pub(crate) fn case(rng: &mut Rng, count: usize, only: Option<u32>) -> Case {
             leaves.push((data + PAGE * number, physical, flags));
         }
     }
+    let window = (levels > 0 && rng.bool()).then(|| canonical(rng, levels) & !(WINDOW - 1));
     let space = if is_translated { rng.u64(..1 << 16) } else { 0 };
     let features = features(rng);
     let mode = if levels == 0 {
@@ -306,6 +336,7 @@ pub(crate) fn case(rng: &mut Rng, count: usize, only: Option<u32>) -> Case {
         halves,
         handler_step: [2, 4, 4][rng.usize(..3)],
         leaves,
+        window,
     }
 }
 
@@ -343,6 +374,9 @@ impl Case {
             let levels = u32::from((satp >> 60) as u8) - 5;
             for &(address, physical, flags) in &self.leaves {
                 host.map(root, levels, 0, address, physical, flags);
+            }
+            if let Some(window) = self.window {
+                host.map(root, levels, 1, window, RAM, V | R | W | G | AD);
             }
             satp |= root >> 12;
         }

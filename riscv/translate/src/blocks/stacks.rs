@@ -1,0 +1,61 @@
+//! The OS's stacks. Where one lies in one piece, a block finds its place once, and accesses it by the
+//! stack pointer's distance from there.
+
+use arrayvec::ArrayVec;
+
+/// `sp`
+pub(super) const STACK_POINTER: u8 = 2;
+
+/// Addresses that are mapped at one distance, to memory that takes loads and stores.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stack {
+    pub(super) start: u64,
+    pub(super) bytes: u64,
+    pub(super) physical: u64,
+}
+
+impl Stack {
+    fn has(&self, address: u64) -> bool {
+        address.wrapping_sub(self.start) < self.bytes
+    }
+}
+
+/// Stacks that were used lately.
+#[derive(Debug, Default)]
+pub(super) struct Stacks {
+    known: ArrayVec<Stack, 8>,
+    /// The place of the next one, of those.
+    next: usize,
+}
+
+impl Stacks {
+    pub(super) fn with(&self, address: u64) -> Option<Stack> {
+        self.known.iter().copied().find(|stack| stack.has(address))
+    }
+
+    pub(super) fn keep(&mut self, stack: Stack) {
+        if self.known.is_full() {
+            self.next %= self.known.len();
+            self.known[self.next] = stack;
+            self.next += 1;
+        } else {
+            self.known.push(stack);
+        }
+    }
+}
+
+/// What a check has found: [`STACK`](super::writer::STACK) is the place of the stack pointer at that time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checked {
+    /// Bytes by which the stack pointer has moved since then.
+    pub(super) moved: i32,
+    /// The stack has the bytes from `low` up to `high` around that place.
+    pub(super) low: i32,
+    pub(super) high: i32,
+}
+
+impl Checked {
+    pub(super) fn has(&self, offset: i32, bytes: i32) -> bool {
+        self.low <= offset && offset + bytes <= self.high
+    }
+}

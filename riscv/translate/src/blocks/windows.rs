@@ -1,0 +1,84 @@
+//! Windows: addresses that the OS maps to memory at one distance, such as Linux's linear map and its
+//! image. Translated code adds the distance to an address, and looks nothing up.
+//!
+//! A window has all addresses that its distance leads to the OS's memory. Each of them is mapped at this
+//! distance, or not at all. So an address outside the window leads to a place that the core's PMP
+//! closes, and the interpreter executes the instruction. MTIME is not closed: where it may be hit,
+//! translated code compares the physical address.
+
+use poorwill_memory::PhysRange;
+
+use super::sites::{Site, WINDOWS};
+use super::stacks::STACK_POINTER;
+
+/// A window of an OS.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// `physical - address`
+    pub(super) distance: u64,
+    /// The address that would lead to MTIME may be mapped elsewhere.
+    pub(super) is_guarded: bool,
+}
+
+/// The windows of an OS.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Windows {
+    /// Found ones come first.
+    pub(super) windows: [Option<Window>; WINDOWS],
+    pub(super) searches: u8,
+}
+
+impl Windows {
+    /// The window with a distance.
+    pub(super) fn with(&self, distance: u64) -> Option<usize> {
+        let is_its = |it: &Option<Window>| it.is_some_and(|it| it.distance == distance);
+        self.windows.iter().position(is_its)
+    }
+
+    /// What translated code adds to an address of a window; zero without a window.
+    pub(super) fn distance(&self, number: usize) -> u64 {
+        self.windows[number].map_or(0, |it| it.distance)
+    }
+
+    /// Returns whether an access by the window may hit MTIME.
+    pub(super) fn is_guarded(&self, number: usize) -> bool {
+        self.windows[number].is_none_or(|it| it.is_guarded)
+    }
+
+    /// Where an address probably lies. `reach`: memory, and MTIME's page.
+    pub(super) fn of(&self, address: u64, [memory, _]: [PhysRange; 2]) -> Site {
+        let leads = |window: &Option<Window>| {
+            let physical = window.map(|window| address.wrapping_add(window.distance));
+            physical.is_some_and(|physical| memory.contains(physical))
+        };
+        self.windows
+            .iter()
+            .position(leads)
+            .map_or(Site::Table, Site::Window)
+    }
+
+    /// Where an instruction of which nothing is known reaches, by its register of the address.
+    pub(super) fn guess(&self, base: u8) -> Site {
+        match self.windows[0] {
+            _ if base == STACK_POINTER => Site::Stack,
+            Some(_) => Site::Window(0),
+            None => Site::Table,
+        }
+    }
+
+    pub(super) fn found(&self) -> impl Iterator<Item = Window> {
+        self.windows.iter().copied().flatten()
+    }
+}
+
+/// The largest offset of an access.
+const MARGIN: u64 = 1 << 11;
+
+/// A bit of physical addresses above which those of memory differ from that of MTIME: shifted by it, the
+/// first are not zero, the second is. `None`: the two are not so apart. `reach`: memory, and MTIME's
+/// page.
+pub(super) fn guard(reach: [PhysRange; 2]) -> Option<u32> {
+    let [memory, time] = reach;
+    let bit = (time.end + MARGIN).checked_next_power_of_two()?.ilog2();
+    (memory.start.saturating_sub(MARGIN) >> bit != 0).then_some(bit)
+}
