@@ -62,7 +62,7 @@ pub(super) enum PagesAre {
     /// They may have moved.
     Unchecked,
     /// Some are not in the tables of this `satp`, which may be those of a start. `looks`: how many
-    /// times the hart has looked for a block since then.
+    /// times the harts have looked for a block since pages are missing.
     Missing { satp: u64, looks: u32 },
 }
 

@@ -70,15 +70,15 @@ impl VirtualHart {
     /// a hart starts, its first tables lack most pages.
     fn may_run(&mut self, blocks: &mut Blocks<'_>, host: &impl Host) -> bool {
         let satp = self.csrs.satp;
-        let looks = match blocks.pages_are {
+        let (looks, is_new) = match blocks.pages_are {
             PagesAre::Checked => return true,
-            PagesAre::Unchecked => 0,
-            PagesAre::Missing { satp: last, looks } if last == satp => looks + 1,
-            PagesAre::Missing { .. } => 0,
+            PagesAre::Unchecked => (0, true),
+            // Harts with several address spaces take turns, so all looks count.
+            PagesAre::Missing { satp: last, looks } => (looks + 1, last != satp),
         };
         let windows = blocks.windows;
         let mut has_all = || blocks.has_pages(|page| self.is_code(page, host));
-        if looks >= PATIENCE || looks == 0 && has_all() {
+        if looks >= PATIENCE || is_new && has_all() {
             self.check_windows(blocks, host);
             blocks.check_tables(|page, intent| self.page_for_all(page, intent, host));
             blocks.check_pages(None, |page| self.code_at(page, &windows, host));

@@ -73,8 +73,9 @@ impl Machine {
         (self.hart.x[10] - before) / u64::from(ROUNDS.cast_unsigned())
     }
 
-    /// Runs up to a call. The core is interrupted once, before this word.
-    fn go_on(&mut self, blocks: &mut Blocks<'_>, word: u64) {
+    /// Runs up to a call. The core is interrupted once, before this word. Returns the words of
+    /// translated code that have run.
+    fn go_on(&mut self, blocks: &mut Blocks<'_>, word: u64) -> u64 {
         let is_over = Cell::new(false);
         let mut core = Ending {
             core: FakeCore {
@@ -92,6 +93,7 @@ impl Machine {
             .hart
             .run_translated(blocks, &mut core, &self.host, until);
         assert_eq!(stop, Stop::Call);
+        core.core.instructions
     }
 }
 
@@ -397,5 +399,38 @@ fn a_window_moves_and_code_changes_by_it() {
         machine.hart.pc = CODE + 0x100;
         machine.go_on(&mut blocks, u64::MAX);
         assert_eq!(machine.hart.x[15], 78);
+    });
+}
+
+/// Harts with different tables take turns while a page of code is missing in all of them.
+#[test]
+fn a_missing_page_does_not_stop_translation_for_ever() {
+    const LOST: u64 = 0x50_0000;
+    with_blocks(|mut machine, mut blocks| {
+        let mode = machine.hart.csrs.satp >> 60 << 60;
+        let roots = [machine.hart.csrs.satp << 12, machine.host.take_page()];
+        let map = |machine: &Machine, root, address, place| {
+            machine
+                .host
+                .map(root, 3, 0, address, place, V | R | X | G | A)
+        };
+        map(&machine, roots[1], CODE, PLACES[0]);
+        let lost = map(&machine, roots[0], LOST, PLACES[1]);
+        machine.host.put_code(PLACES[1], &program(1));
+        for pc in [CODE, LOST] {
+            for _ in 0..3 {
+                machine.hart.pc = pc;
+                machine.go_on(&mut blocks, u64::MAX);
+            }
+        }
+        machine.host.store(lost, 8, 0);
+        machine.hart.drop_translations(None, None);
+        let mut words = 0;
+        for turn in 0..100 {
+            machine.hart.csrs.satp = mode | roots[turn % 2] >> 12;
+            machine.hart.pc = CODE;
+            words = machine.go_on(&mut blocks, u64::MAX);
+        }
+        assert!(words > 0, "all is interpreted");
     });
 }
