@@ -24,6 +24,7 @@ pub(super) struct Reach<'a> {
     pub(super) place: usize,
     /// All lent harts, by their places.
     pub(super) lent: u32,
+    /// Pages that were found to be the OS's memory.
     pub(super) known: &'a KnownPages,
 }
 
@@ -128,34 +129,25 @@ impl Host for Reach<'_> {
     }
 
     fn has_halves(&self, address: u64, halves: &[u16]) -> bool {
-        let mut place = self.at::<u16>(address);
         // SAFETY: any bits are a double word.
         let (first, middle, last) = unsafe { halves.align_to::<u64>() };
-        let is_same = |half: &u16, place: *mut u16| {
+        let start = self.at::<u16>(address);
+        let has = |offset: usize, half: &u16| {
             // SAFETY: as for loads; a block lies in one page.
-            unsafe { place.read_volatile() == *half }
+            unsafe { start.wrapping_add(offset).read_volatile() == *half }
         };
-        if (address / 2 + first.len() as u64).is_multiple_of(4) {
-            for half in first {
-                if !is_same(half, place) {
-                    return false;
-                }
-                place = place.wrapping_add(1);
-            }
-            let mut words = place.cast::<u64>();
-            for word in middle {
-                // SAFETY: as above; the address is a multiple of 8.
-                if unsafe { words.read_volatile() } != *word {
-                    return false;
-                }
-                words = words.wrapping_add(1);
-            }
-            let mut rest = last.iter().enumerate();
-            return rest
-                .all(|(number, half)| is_same(half, words.cast::<u16>().wrapping_add(number)));
+        if !(address / 2 + first.len() as u64).is_multiple_of(4) {
+            return (halves.iter().enumerate()).all(|(offset, half)| has(offset, half));
         }
-        let mut all = halves.iter().enumerate();
-        all.all(|(number, half)| is_same(half, place.wrapping_add(number)))
+        let words = start.wrapping_add(first.len()).cast::<u64>();
+        let has_word = |number: usize, word: &u64| {
+            // SAFETY: as above; the address is a multiple of 8.
+            unsafe { words.wrapping_add(number).read_volatile() == *word }
+        };
+        let rest = halves.len() - last.len();
+        (first.iter().enumerate()).all(|(offset, half)| has(offset, half))
+            && (middle.iter().enumerate()).all(|(number, word)| has_word(number, word))
+            && (last.iter().enumerate()).all(|(offset, half)| has(rest + offset, half))
     }
 
     fn load_halves(&self, address: u64, halves: &mut [u16]) {
