@@ -1,4 +1,5 @@
-//! Accesses to memory: through a table of translations, which machine mode fills.
+//! Accesses to memory: by the distance of a window, by the stack's place, or through a table of
+//! translations, which machine mode fills.
 
 use poorwill_hart::emulation::status;
 use poorwill_isa::{Direction, Instruction, MemoryAccess, Operation, encode};

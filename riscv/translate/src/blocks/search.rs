@@ -6,7 +6,7 @@ use poorwill_hart::PageTables;
 use poorwill_hart::page_entry::{self, Intent};
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::{Blocks, Page};
+use super::cache::{Blocks, Page, PagesAre};
 use super::stacks::{Stack, Stacks};
 use super::windows::{Window, Windows, guard};
 use crate::hart::VirtualHart;
@@ -77,6 +77,8 @@ impl VirtualHart {
                 distance,
                 is_guarded,
             });
+            // Pages with code may have writable addresses in it.
+            blocks.pages_are = PagesAre::Unchecked;
         }
     }
 
@@ -167,10 +169,10 @@ impl Blocks<'_> {
 
     /// Tells translated code the stack with an address.
     pub(super) fn choose_stack(&mut self, address: u64) {
-        let stack = self.stacks.with(address);
-        self.environment.stack_bytes = stack.map_or(0, |stack| stack.bytes);
-        self.environment.stack_start = stack.map_or(0, |stack| stack.start);
-        self.environment.stack_physical = stack.map_or(0, |stack| stack.physical);
+        let stack = self.stacks.with(address).unwrap_or_default();
+        self.environment.stack_bytes = stack.bytes;
+        self.environment.stack_start = stack.start;
+        self.environment.stack_physical = stack.physical;
     }
 }
 

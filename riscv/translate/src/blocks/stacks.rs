@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 pub(super) const STACK_POINTER: u8 = 2;
 
 /// Addresses that are mapped at one distance, to memory that takes loads and stores.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stack {
     pub(super) start: u64,
     pub(super) bytes: u64,

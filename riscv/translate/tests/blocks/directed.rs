@@ -370,6 +370,10 @@ fn a_window_moves_and_code_changes_by_it() {
         ];
         machine.host.put_code(PLACES[0] + 0x100, &patches);
         machine.host.store(DATA_PLACES[0], 8, 77);
+        // The page has translated code before the window is found.
+        for _ in 0..3 {
+            assert_eq!(machine.run(&mut blocks), 1);
+        }
         for number in 1..12 {
             machine.hart.x[12] = WINDOW + (PLACES[0] - RAM);
             machine.hart.x[13] = addition(number).into();
