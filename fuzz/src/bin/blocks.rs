@@ -21,10 +21,10 @@ use ending::{Ending, Turns};
 use poorwill_fuzz::virtual_hart::{CODE, PAGE, PAGES, TABLES, check, draw, entry};
 use poorwill_fuzz::{Cases, Input};
 use poorwill_isa::FORMS;
-use poorwill_translate::fake::{FakeHost, MEMORY, RAM};
+use poorwill_translate::fake::{FakeHost, MEMORY, RAM, State};
 use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
 use poorwill_translate::{
-    Blocks, Counts, Csrs, Environment, Host, Mode, Options, Region, Stop, VirtualHart,
+    Blocks, Counts, Environment, Host, Mode, Options, Region, Stop, VirtualHart,
 };
 
 poorwill_fuzz::target!(max_len = 4096, run);
@@ -93,25 +93,6 @@ impl Disturbance {
             every: 1 + input.below(100),
             more: input.below(12),
         }
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct State {
-    x: [u64; 32],
-    f: [u64; 32],
-    pc: u64,
-    mode: Mode,
-    csrs: Csrs,
-}
-
-fn state(hart: &VirtualHart) -> State {
-    State {
-        x: hart.x,
-        f: hart.f,
-        pc: hart.pc,
-        mode: hart.mode,
-        csrs: hart.csrs,
     }
 }
 
@@ -190,7 +171,7 @@ impl Pair {
         let stop = (self.hart).run_translated(blocks, &mut core, &host, u64::MAX - 1);
         let counts = self.hart.counts;
         assert!(counts.translated <= counts.instructions, "{counts:?}");
-        assert!(stop != Stop::Lost, "{:x?}", state(&self.hart));
+        assert!(stop != Stop::Lost, "{:x?}", State::of(&self.hart));
         check(&self.hart);
         // Without an interrupt of the core, the end is wherever the loads ended.
         self.compares &= host.loads.get() > 0;
@@ -201,7 +182,7 @@ impl Pair {
     }
 
     fn compare(&mut self, blocks: &mut Blocks<'_>, stop: Stop, counts: Counts) {
-        let before = state(&self.model);
+        let before = State::of(&self.model);
         let own = self.follow(blocks, stop, counts);
         let words = [self.host.words(), self.of_model.words()];
         let has_other_tables = |words: &Vec<u64>, satp| {
@@ -230,8 +211,8 @@ impl Pair {
             own == stop && self.is_same(),
             "{counts:?}\nbefore: {before:x?}\nblocks: {stop:?} {:x?}\ninterpreter: {own:?} {:x?}\n\
              memory is the same: {}",
-            state(&self.hart),
-            state(&self.model),
+            State::of(&self.hart),
+            State::of(&self.model),
             self.host.words() == self.of_model.words(),
         );
         self.translated += counts.translated;
@@ -258,7 +239,7 @@ impl Pair {
     }
 
     fn is_same(&self) -> bool {
-        state(&self.hart) == state(&self.model)
+        State::of(&self.hart) == State::of(&self.model)
             && self.host.words() == self.of_model.words()
             && self.host.stored == self.of_model.stored
     }

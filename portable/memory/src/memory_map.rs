@@ -37,6 +37,15 @@ impl PhysRange {
         self.start <= address && address < self.end
     }
 
+    /// The smallest range with both.
+    #[must_use]
+    pub fn hull(self, other: PhysRange) -> PhysRange {
+        PhysRange {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+
     /// Whether the two ranges share an address.
     #[must_use]
     pub fn overlaps(&self, other: &PhysRange) -> bool {

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-use crate::Host;
+use crate::{Csrs, Host, Mode, VirtualHart};
 
 /// First address of the memory.
 pub const RAM: u64 = 0x8000_0000;
@@ -178,5 +178,34 @@ impl Host for FakeHost {
 
     fn external_interrupt(&self) -> bool {
         self.interrupts.get()
+    }
+}
+
+/// What S-mode can see of a hart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// x0 to x31.
+    pub x: [u64; 32],
+    /// f0 to f31.
+    pub f: [u64; 32],
+    /// The program counter.
+    pub pc: u64,
+    /// Privilege mode.
+    pub mode: Mode,
+    /// The CSRs.
+    pub csrs: Csrs,
+}
+
+impl State {
+    /// That of a hart.
+    #[must_use]
+    pub fn of(hart: &VirtualHart) -> Self {
+        State {
+            x: hart.x,
+            f: hart.f,
+            pc: hart.pc,
+            mode: hart.mode,
+            csrs: hart.csrs,
+        }
     }
 }

@@ -84,11 +84,7 @@ pub(super) fn start() {
         .map(|hart| hart.description.zero_block)
         .reduce(|one, other| one.filter(|_| one == other))
         .flatten();
-    let hull = memory().reduce(|one, other| PhysRange {
-        start: one.start.min(other.start),
-        end: one.end.max(other.end),
-    });
-    let hull = hull.unwrap_or(own);
+    let hull = memory().reduce(PhysRange::hull).unwrap_or(own);
     let options = Options {
         counts: true,
         zero_bytes: zero_bytes.filter(|bytes| *bytes <= 64),

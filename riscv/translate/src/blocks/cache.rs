@@ -107,19 +107,9 @@ impl<'a> Blocks<'a> {
         options: Options,
     ) -> Self {
         let base = page + PAGE_BYTES;
-        let own = [
-            PhysRange::new(page, PAGE_BYTES),
-            PhysRange::new(base, REGION_BYTES),
-        ];
-        let hull = |one: PhysRange, other: PhysRange| PhysRange {
-            start: one.start.min(other.start),
-            end: one.end.max(other.end),
-        };
+        let own = PhysRange::new(page, PAGE_BYTES + REGION_BYTES);
         let time = environment.mtime & !(PAGE_BYTES - 1);
-        let reach = [
-            own.into_iter().fold(memory, hull),
-            PhysRange::new(time, PAGE_BYTES),
-        ];
+        let reach = [memory.hull(own), PhysRange::new(time, PAGE_BYTES)];
         let mut blocks = Blocks {
             region,
             environment,

@@ -48,8 +48,7 @@ impl Notes {
 
     fn noted(&self, pc: u64) -> Option<Site> {
         let (set, tag) = Self::place(pc);
-        let is_its = |note: &&u16| **note & KIND != 0 && **note & !KIND == tag;
-        let note = self.0[set].iter().find(is_its)?;
+        let note = self.0[set].iter().find(|note| is_of(**note, tag))?;
         Some(match note & KIND {
             TABLE => Site::Table,
             STACK => Site::Stack,
@@ -77,11 +76,15 @@ impl Notes {
         };
         let (set, tag) = Self::place(pc);
         let notes = &mut self.0[set];
-        let is_its = |note: &u16| note & KIND != 0 && note & !KIND == tag;
-        let place = (notes.iter().position(is_its))
+        let place = (notes.iter().position(|note| is_of(*note, tag)))
             .or_else(|| notes.iter().position(|note| *note == 0))
             .unwrap_or(usize::from(tag >> KIND_BITS) % WAYS);
         notes[place] = tag | kind;
         site
     }
+}
+
+/// Returns whether a note is of the instruction with a tag.
+fn is_of(note: u16, tag: u16) -> bool {
+    note & KIND != 0 && note & !KIND == tag
 }

@@ -18,11 +18,9 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use poorwill_isa::{Format, Operation};
-use poorwill_translate::fake::{FakeHost, MEMORY};
+use poorwill_translate::fake::{FakeHost, MEMORY, State};
 use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
-use poorwill_translate::{
-    Blocks, Counts, Csrs, Environment, Mode, Options, Region, Stop, VirtualHart,
-};
+use poorwill_translate::{Blocks, Counts, Environment, Mode, Options, Region, Stop, VirtualHart};
 
 use draw::{Case, OF_CODE, OF_SATP, POINTERS, one_in, pointer, value};
 use ending::{Ending, Turns};
@@ -36,25 +34,6 @@ const TURNS: u64 = 60;
 fn number_of(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct State {
-    x: [u64; 32],
-    f: [u64; 32],
-    pc: u64,
-    mode: Mode,
-    csrs: Csrs,
-}
-
-fn state(hart: &VirtualHart) -> State {
-    State {
-        x: hart.x,
-        f: hart.f,
-        pc: hart.pc,
-        mode: hart.mode,
-        csrs: hart.csrs,
-    }
 }
 
 /// A hart with translated code, and one without.
@@ -212,7 +191,7 @@ impl Pair {
 
     /// Runs the same number of instructions on the other hart, and compares.
     fn compare(&mut self, stop: Stop, counts: Counts) {
-        let before = state(&self.model);
+        let before = State::of(&self.model);
         self.model.counts = Counts::default();
         let most = counts.instructions + counts.exceptions;
         let mut own = self.model.run(&self.of_model, most);
@@ -231,7 +210,7 @@ impl Pair {
         let different: Vec<_> = different
             .filter(|(_, (own, other))| *own != other)
             .collect();
-        let same = (own, state(&self.model)) == (stop, state(&self.hart))
+        let same = (own, State::of(&self.model)) == (stop, State::of(&self.hart))
             && (different.is_empty() || self.is_half_zeroed(&different));
         assert!(
             same,
@@ -240,8 +219,8 @@ impl Pair {
              blocks: {stop:?} {:x?}\ninterpreter: {own:?} {:x?}\n{:x?}",
             self.steps,
             self.seed,
-            state(&self.hart),
-            state(&self.model),
+            State::of(&self.hart),
+            State::of(&self.model),
             self.case,
         );
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use fastrand::Rng;
-use poorwill_translate::fake::FakeHost;
+use poorwill_translate::fake::{FakeHost, State};
 use poorwill_translate::{Csrs, Host, Mode, Stop, VirtualHart};
 use softcore_rv64::Privilege;
 use softcore_rv64::prelude::bv;
@@ -56,16 +56,6 @@ impl Host for Watched {
     fn external_interrupt(&self) -> bool {
         self.host.external_interrupt()
     }
-}
-
-/// All that S-mode can see of a hart.
-#[derive(Debug, PartialEq, Eq)]
-struct State {
-    x: [u64; 32],
-    f: [u64; 32],
-    pc: u64,
-    mode: Mode,
-    csrs: Csrs,
 }
 
 /// Stored bytes, by their addresses.
@@ -242,7 +232,7 @@ impl Pair {
             End::GivenBack(_) => Stop::Unknown,
         };
         let model = (wanted, self.model_state());
-        self.same("the state", &(stop, self.own()), &model);
+        self.same("the state", &(stop, State::of(&self.hart)), &model);
         let own = bytes(&self.watched.stores.take());
         self.same("memory", &own, &bytes(&self.model.stores));
         self.model.stores.clear();
@@ -265,17 +255,6 @@ impl Pair {
                 self.go_to(self.hart.pc.wrapping_add(length));
             }
             _ => {}
-        }
-    }
-
-    fn own(&self) -> State {
-        let hart = &self.hart;
-        State {
-            x: hart.x,
-            f: hart.f,
-            pc: hart.pc,
-            mode: hart.mode,
-            csrs: hart.csrs,
         }
     }
 
