@@ -192,18 +192,20 @@ impl PmpPlan {
         Ok(())
     }
 
-    /// Returns whether S-mode may make an access of these rights to `bytes` bytes. It is naturally
-    /// aligned and at most a page, so that it lies in one unit of the plan.
+    /// Returns whether S-mode may make all accesses of these rights to `bytes` bytes. False if several
+    /// entries match them.
     #[must_use]
     pub fn allows(&self, address: u64, bytes: u64, access: Access) -> bool {
-        debug_assert!(address.is_multiple_of(bytes) && bytes <= 1 << self.unit_bits);
-        if address >= ALL_ADDRESSES.end {
+        let Some(end) = address.checked_add(bytes) else {
             return false;
-        }
+        };
         let mut before = 0;
         for entry in &self.entries {
-            if entry.matches(before, address) {
-                return entry.permits(access);
+            if let Some(range) = entry.range(before)
+                && range.start < end
+                && address < range.end
+            {
+                return range.start <= address && end <= range.end && entry.permits(access);
             }
             before = entry.address;
         }

@@ -24,24 +24,52 @@ pub(super) struct Reach<'a> {
     pub(super) place: usize,
     /// All lent harts, by their places.
     pub(super) lent: u32,
-    /// Pages that were found to be the OS's memory.
-    pub(super) known: &'a KnownPages,
+    /// What was found to be the OS's memory.
+    pub(super) known: &'a KnownMemory,
 }
 
-/// Pages that are the OS's memory, by their hash; odd places are free.
+/// Parts of the OS's memory that were found, by their hash; odd places are free.
 #[derive(Debug)]
-pub(super) struct KnownPages([Cell<u64>; KnownPages::COUNT]);
+pub(super) struct KnownMemory {
+    /// Large parts, all of whose pages are the OS's memory.
+    large: [Cell<u64>; KnownMemory::LARGE],
+    /// Pages elsewhere.
+    pages: [Cell<u64>; KnownMemory::PAGES],
+}
 
-impl KnownPages {
-    /// A power of two.
-    const COUNT: usize = 32;
+impl KnownMemory {
+    const LARGE_BYTES: u64 = 2 << 20;
+    /// Powers of two.
+    const LARGE: usize = 256;
+    const PAGES: usize = 16;
 
     pub(super) fn new() -> Self {
-        KnownPages([const { Cell::new(1) }; Self::COUNT])
+        KnownMemory {
+            large: [const { Cell::new(1) }; Self::LARGE],
+            pages: [const { Cell::new(1) }; Self::PAGES],
+        }
     }
 
-    fn place(&self, page: u64) -> &Cell<u64> {
-        &self.0[(page / PAGE_BYTES) as usize % Self::COUNT]
+    /// Returns whether a page is known. `is_whole` tells of a range whether all of it is the OS's memory.
+    fn has(&self, page: u64, is_whole: impl Fn(u64, u64) -> bool) -> bool {
+        let start = page & !(Self::LARGE_BYTES - 1);
+        let large = &self.large[(start / Self::LARGE_BYTES) as usize % Self::LARGE];
+        if large.get() == start {
+            return true;
+        }
+        let known = &self.pages[(page / PAGE_BYTES) as usize % Self::PAGES];
+        if known.get() == page {
+            return true;
+        }
+        if is_whole(start, Self::LARGE_BYTES) {
+            large.set(start);
+            return true;
+        }
+        let is_memory = is_whole(page, PAGE_BYTES);
+        if is_memory {
+            known.set(page);
+        }
+        is_memory
     }
 }
 
@@ -78,16 +106,10 @@ impl Reach<'_> {
 
 impl Host for Reach<'_> {
     fn is_memory(&self, page: u64) -> bool {
-        let known = self.known.place(page);
-        if known.get() == page {
-            return true;
-        }
-        let is_memory = self.domain.bytes(PAGE_BYTES, page, 0).is_ok()
-            && self.plan.allows(page, PAGE_BYTES, Access::All);
-        if is_memory {
-            known.set(page);
-        }
-        is_memory
+        self.known.has(page, |start, bytes| {
+            self.domain.bytes(bytes, start, 0).is_ok()
+                && self.plan.allows(start, bytes, Access::All)
+        })
     }
 
     fn load(&self, address: u64, bytes: u64) -> u64 {
@@ -128,34 +150,22 @@ impl Host for Reach<'_> {
         most.min(in_page)
     }
 
-    fn has_halves(&self, address: u64, halves: &[u16]) -> bool {
-        // SAFETY: any bits are a double word.
-        let (first, middle, last) = unsafe { halves.align_to::<u64>() };
-        let start = self.at::<u16>(address);
-        let has = |offset: usize, half: &u16| {
-            // SAFETY: as for loads; a block lies in one page.
-            unsafe { start.wrapping_add(offset).read_volatile() == *half }
-        };
-        if !(address / 2 + first.len() as u64).is_multiple_of(4) {
-            return (halves.iter().enumerate()).all(|(offset, half)| has(offset, half));
+    fn load_words(&self, address: u64, words: &mut [u64]) {
+        let start = self.at::<u64>(address);
+        for (number, word) in words.iter_mut().enumerate() {
+            // SAFETY: as for loads; the words lie in one page.
+            *word = unsafe { start.wrapping_add(number).read_volatile() };
         }
-        let words = start.wrapping_add(first.len()).cast::<u64>();
-        let has_word = |number: usize, word: &u64| {
-            // SAFETY: as above; the address is a multiple of 8.
-            unsafe { words.wrapping_add(number).read_volatile() == *word }
-        };
-        let rest = halves.len() - last.len();
-        (first.iter().enumerate()).all(|(offset, half)| has(offset, half))
-            && (middle.iter().enumerate()).all(|(number, word)| has_word(number, word))
-            && (last.iter().enumerate()).all(|(offset, half)| has(rest + offset, half))
     }
 
-    fn load_halves(&self, address: u64, halves: &mut [u16]) {
-        let start = self.at::<u16>(address);
-        for (number, half) in halves.iter_mut().enumerate() {
-            // SAFETY: as for loads; the half-words lie in one page.
-            *half = unsafe { start.wrapping_add(number).read_volatile() };
-        }
+    fn has_words(&self, address: u64, words: &[u64]) -> bool {
+        let start = self.at::<u64>(address);
+        let pairs = words.iter().enumerate();
+        let differences = pairs.fold(0, |bits, (number, word)| {
+            // SAFETY: as for loads; the words lie in one page.
+            bits | unsafe { start.wrapping_add(number).read_volatile() } ^ word
+        });
+        differences == 0
     }
 
     fn load_device(&self, address: u64, bytes: u64) -> Option<u64> {

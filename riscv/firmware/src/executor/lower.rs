@@ -100,7 +100,20 @@ pub(super) fn start() {
 }
 
 /// The calling weak hart's user mode, and its timer.
-pub(super) struct Lower<'a>(pub(super) &'a HartDeadline<Mmio>);
+pub(super) struct Lower<'a> {
+    timer: &'a HartDeadline<Mmio>,
+    /// The timer's deadline, if it is known. Writes of it cost an access to a device.
+    deadline: Option<u64>,
+}
+
+impl<'a> Lower<'a> {
+    pub(super) fn new(timer: &'a HartDeadline<Mmio>) -> Self {
+        Lower {
+            timer,
+            deadline: None,
+        }
+    }
+}
 
 impl Core for Lower<'_> {
     fn enter(
@@ -110,7 +123,9 @@ impl Core for Lower<'_> {
         at: u64,
         watch: Watch,
     ) -> Left {
-        self.0.set(watch.deadline);
+        if self.deadline.replace(watch.deadline) != Some(watch.deadline) {
+            self.timer.set(watch.deadline);
+        }
         let external = if watch.external { interrupt::MEI } else { 0 };
         // SAFETY: user mode reaches the OS's memory, the region, and the environment, which is
         // lent here. Its traps come back with all of this hart's own registers. In machine mode

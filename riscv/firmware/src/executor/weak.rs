@@ -8,7 +8,7 @@ use poorwill_translate::{Activity, Blocks, End, Stop, VirtualHart, first_deadlin
 
 use super::calls;
 use super::hand_back;
-use super::host::{KnownPages, Reach};
+use super::host::{KnownMemory, Reach};
 use super::lent::{Executor, LENT, Lent, executor};
 use super::lower::{self, BLOCKS, Lower};
 use crate::entry::{self, stack};
@@ -80,7 +80,7 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
         // The lender has looked.
         return lent.running();
     };
-    let known = KnownPages::new();
+    let known = KnownMemory::new();
     let reach = |place, lent| Reach {
         domain,
         plan,
@@ -147,7 +147,8 @@ fn turn(
     };
     let time = &platform().time;
     let until = time.ticks() + time.ticks_in(TURN_NS);
-    hart.run_translated(blocks, &mut Lower(&reach.executor.deadline), reach, until)
+    let mut lower = Lower::new(&reach.executor.deadline);
+    hart.run_translated(blocks, &mut lower, reach, until)
 }
 
 /// Waits for an interrupt of a lent hart, all of which wait. Returns the ticks of the wait. May

@@ -181,8 +181,10 @@ impl VirtualHart {
         self.x[usize::from(STACK)] = stack;
         self.x[usize::from(DISTANCE)] = distances[0];
         environment.distance = distances[1];
-        if self.csrs.has_float() {
+        environment.step = blocks.windows.step();
+        if self.csrs.has_float() && !blocks.has_float {
             environment.f = self.f;
+            blocks.has_float = true;
         }
         environment.sstatus = self.csrs.whole_status();
         environment.attention = attention.into();
@@ -191,16 +193,20 @@ impl VirtualHart {
         environment.reserved_value = reservation.map_or(0, |it| it.value);
     }
 
-    /// Takes the OS's registers back. Of `sstatus` only SIE can have changed.
+    /// Takes the floating-point registers back. They stay with translated code until they are needed.
+    pub(super) fn take_float(&mut self, blocks: &mut Blocks<'_>) {
+        if core::mem::take(&mut blocks.has_float) {
+            self.f = blocks.environment.f;
+        }
+    }
+
+    /// Takes the OS's other registers back. Of `sstatus` only SIE can have changed.
     fn take_registers(&mut self, blocks: &Blocks<'_>) {
         let environment = &*blocks.environment;
         for kept in KEPT.map(usize::from) {
             self.x[kept] = environment.x[kept];
         }
         self.x[0] = 0;
-        if self.csrs.has_float() {
-            self.f = environment.f;
-        }
         let enabled = environment.sstatus & status::SIE;
         self.csrs.sstatus = self.csrs.sstatus & !status::SIE | enabled;
         self.reservation = match environment.reserved {

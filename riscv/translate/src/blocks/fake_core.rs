@@ -122,7 +122,7 @@ impl Region {
         }
         match within(core::mem::offset_of!(Region, loads)) {
             Some(offset) => of_table(&self.loads, offset),
-            None => of_table(&self.jumps, offset),
+            None => of_table(self.jumps.as_flattened(), offset),
         }
     }
 }

@@ -48,6 +48,7 @@ impl Blocks<'_> {
             is_unwatched: at.is_unwatched,
         };
         self.pages += 1;
+        self.in_pages.note(page, at.shift);
         let mut entry = Self::page_head(physical);
         while self.region.page_hash[entry] != 0 {
             entry = (entry + 1) % PAGE_HASH;
@@ -67,19 +68,16 @@ impl Blocks<'_> {
     }
 
     /// Drops the blocks of a page for which `is_valid` returns false.
-    fn check_page(&mut self, page: usize, is_valid: impl Fn(&Block, &[u16]) -> bool) -> bool {
+    fn check_page(&mut self, page: usize, is_valid: impl Fn(&Block, &[u64]) -> bool) {
         let mut next = self.region.pages[page].first;
-        let mut is_whole = true;
         while let Some(number) = usize::from(next).checked_sub(1) {
             let block = &self.region.blocks[number];
             next = block.next_of_page;
-            let halves = &self.region.halves[block.half as usize..][..block.halves.into()];
-            if block.live != 0 && !is_valid(block, halves) {
-                is_whole = false;
+            let source = &self.region.sources[block.source as usize..][..block.source_words()];
+            if block.live != 0 && !is_valid(block, source) {
                 self.drop_block(number);
             }
         }
-        is_whole
     }
 
     /// Drops the blocks of a physical page whose instructions have changed.
@@ -90,12 +88,8 @@ impl Blocks<'_> {
         if numbers.is_full() {
             return self.clear();
         }
-        let mut is_whole = true;
         for number in numbers {
-            is_whole &= self.check_page(number, |block, halves| is_unchanged(block, halves, host));
-        }
-        if !is_whole {
-            self.forget_jumps();
+            self.check_page(number, |block, source| is_unchanged(block, source, host));
         }
     }
 
@@ -114,7 +108,9 @@ impl Blocks<'_> {
         address: Option<u64>,
         mut code_at: impl FnMut(u64) -> Option<CodeAt>,
     ) {
-        let mut is_whole = true;
+        if address.is_some_and(|address| !self.in_pages.may_have(address)) {
+            return;
+        }
         for number in 0..self.pages {
             let CodePage {
                 page,
@@ -129,17 +125,15 @@ impl Blocks<'_> {
             }
             match code_at(page).filter(|at| at.physical == physical) {
                 Some(at) => {
+                    self.in_pages.note(page, at.shift);
                     self.region.pages[number].shift = at.shift;
                     self.region.pages[number].is_unwatched = at.is_unwatched;
                 }
                 None => {
-                    is_whole &= self.check_page(number, |_, _| false);
+                    self.check_page(number, |_, _| false);
                     self.region.pages[number].first = 0;
                 }
             }
-        }
-        if !is_whole {
-            self.forget_jumps();
         }
     }
 
@@ -157,19 +151,14 @@ impl Blocks<'_> {
 
     /// Drops the blocks of pages whose instructions have changed.
     fn compare(&mut self, is_meant: impl Fn(&CodePage) -> bool, host: &impl Host) {
-        let mut is_whole = true;
         for number in 0..self.pages {
             if is_meant(&self.region.pages[number]) {
-                is_whole &=
-                    self.check_page(number, |block, halves| is_unchanged(block, halves, host));
+                self.check_page(number, |block, source| is_unchanged(block, source, host));
             }
-        }
-        if !is_whole {
-            self.forget_jumps();
         }
     }
 }
 
-fn is_unchanged(block: &Block, halves: &[u16], host: &impl Host) -> bool {
-    host.has_halves(block.physical, halves)
+fn is_unchanged(block: &Block, source: &[u64], host: &impl Host) -> bool {
+    host.has_words(block.physical & !7, source)
 }

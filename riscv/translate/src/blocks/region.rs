@@ -10,17 +10,19 @@ pub const REGION_BYTES: u64 = 4 << 20;
 
 /// Entries of a table of translations, a power of two.
 pub(super) const SLOTS: usize = 512;
-/// Entries of the table of jumps, a power of two.
-pub(super) const JUMPS: usize = 16 << 10;
+/// Sets of the table of jumps, a power of two.
+pub(super) const JUMP_SETS: usize = 8 << 10;
 /// Heads of lists of blocks, and counters of executions; a power of two.
 pub(super) const HEADS: usize = 4096;
 const BLOCKS: usize = 12 << 10;
 const PLACES: usize = 160 << 10;
-const HALVES: usize = 160 << 10;
+const SOURCES: usize = 44 << 10;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
-const WORDS: usize = 528 << 10;
+const WORDS: usize = 520 << 10;
+/// Words of a chunk, whose first word's block is noted.
+pub(super) const CHUNK: usize = 64;
 
 /// An entry of a table that translated code reads.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +54,8 @@ pub(super) struct Block {
     pub(super) words: u16,
     /// Half-words of the OS's instructions.
     pub(super) halves: u16,
-    /// Index of the first of them in [`Region::halves`].
-    pub(super) half: u32,
+    /// Index of the first double word of [`Region::sources`] with them.
+    pub(super) source: u32,
     /// Index of the first place; the first `inline` places have ascending addresses of the OS.
     pub(super) place: u32,
     pub(super) inline: u16,
@@ -66,6 +68,13 @@ pub(super) struct Block {
     pub(super) live: u16,
 }
 
+impl Block {
+    /// Number of the double words with its instructions.
+    pub(super) fn source_words(&self) -> usize {
+        (self.physical as usize % 8 / 2 + usize::from(self.halves)).div_ceil(4)
+    }
+}
+
 #[cfg(feature = "fake")]
 impl Block {
     const EMPTY: Block = Block {
@@ -74,7 +83,7 @@ impl Block {
         word: 0,
         words: 0,
         halves: 0,
-        half: 0,
+        source: 0,
         place: 0,
         inline: 0,
         places: 0,
@@ -128,18 +137,22 @@ pub(super) struct CodePage {
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Region {
-    pub(super) jumps: [Slot; JUMPS],
+    /// Two entries for addresses with the same hash, the later one first.
+    pub(super) jumps: [[Slot; 2]; JUMP_SETS],
     pub(super) loads: [Slot; SLOTS],
     pub(super) stores: [Slot; SLOTS],
     /// For `loads` and `stores`: log2 of the bytes of a page's leaf.
     pub(super) shifts: [[u8; SLOTS]; 2],
     pub(super) notes: Notes,
     pub(super) words: [u32; WORDS],
+    /// Number of the block that has the first word of a chunk.
+    pub(super) chunks: [u16; WORDS / CHUNK],
     pub(super) heads: [u16; HEADS],
     pub(super) executions: [u8; HEADS],
     pub(super) blocks: [Block; BLOCKS],
     pub(super) places: [Place; PLACES],
-    pub(super) halves: [u16; HALVES],
+    /// Double words of the OS with the instructions of blocks, as they were translated.
+    pub(super) sources: [u64; SOURCES],
     pub(super) pages: [CodePage; PAGES],
     /// Numbers of pages, plus one, by the hash of their physical addresses.
     pub(super) page_hash: [u16; PAGE_HASH],
@@ -153,17 +166,18 @@ impl Region {
     #[must_use]
     pub const fn empty() -> Self {
         Region {
-            jumps: [Slot::EMPTY; JUMPS],
+            jumps: [[Slot::EMPTY; 2]; JUMP_SETS],
             loads: [Slot::EMPTY; SLOTS],
             stores: [Slot::EMPTY; SLOTS],
             shifts: [[0; SLOTS]; 2],
             notes: Notes::EMPTY,
             words: [0; WORDS],
+            chunks: [0; WORDS / CHUNK],
             heads: [0; HEADS],
             executions: [0; HEADS],
             blocks: [Block::EMPTY; BLOCKS],
             places: [Place::EMPTY; PLACES],
-            halves: [0; HALVES],
+            sources: [0; SOURCES],
             pages: [CodePage {
                 page: 0,
                 physical: 0,
@@ -199,6 +213,8 @@ pub struct Environment {
     pub(super) mtime: u64,
     /// Distance of the second window.
     pub(super) distance: u64,
+    /// What an address of one of two windows takes more than [`Select::least`](super::windows::Select).
+    pub(super) step: u64,
     /// The stack that is in use: its first address, its bytes or zero, and its physical address.
     pub(super) stack_start: u64,
     pub(super) stack_bytes: u64,
@@ -223,6 +239,7 @@ impl Environment {
             reserved_value: 0,
             mtime,
             distance: 0,
+            step: 0,
             stack_start: 0,
             stack_bytes: 0,
             stack_physical: 0,
@@ -242,6 +259,7 @@ impl Environment {
             reserved_value,
             mtime,
             distance,
+            step,
             stack_start,
             stack_bytes,
             stack_physical,
@@ -253,6 +271,7 @@ impl Environment {
             reserved_value,
             mtime,
             distance,
+            step,
             stack_start,
             stack_bytes,
             stack_physical,

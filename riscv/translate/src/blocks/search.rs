@@ -77,7 +77,12 @@ impl VirtualHart {
                 distance,
                 is_guarded,
             });
-            // Pages with code may have writable addresses in it.
+            let [memory, _] = blocks.reach;
+            blocks.windows.find_select(memory);
+            // What is known of accesses may be otherwise now, and pages with code may have writable
+            // addresses in it.
+            blocks.region.notes.clear();
+            blocks.clear();
             blocks.pages_are = PagesAre::Unchecked;
         }
     }
