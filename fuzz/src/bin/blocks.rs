@@ -62,6 +62,7 @@ fn compared(bytes: &[u8]) -> u64 {
     let mut pair = Pair::new(bytes);
     let options = Options {
         counts: true,
+        tables_only: false,
         zero_bytes: pair.hart.features.zero_block.filter(|bytes| *bytes <= 64),
         executions: pair.executions,
     };

@@ -1,6 +1,6 @@
 //! The core on which machine mode runs lent harts.
 
-use poorwill_devicetree::{Machine, NoExecutor};
+use poorwill_devicetree::{Machine, NoExecutor, Without};
 
 mod dtc;
 
@@ -37,6 +37,26 @@ fn without_the_wish_there_is_none() {
     assert_eq!(machine("virt-plic.dts", &[WEAK]).executor, None);
     let off = "/ { chosen { poorwill,executor = \"off\"; }; };";
     assert_eq!(machine("virt-plic.dts", &[off, WEAK]).executor, None);
+}
+
+#[test]
+fn parts_of_the_translation_are_left_out() {
+    let without = |words: &str| {
+        let more = format!("/ {{ chosen {{ poorwill,executor-without = {words}; }}; }};");
+        let machine = machine("virt-plic.dts", &[ON, WEAK, &more]);
+        machine.executor.unwrap().map(|weak| weak.without)
+    };
+    let expected = Without {
+        counts: true,
+        sites: true,
+        blocks: false,
+    };
+    assert_eq!(without(r#""counts", "sites""#), Ok(expected));
+    assert!(without(r#""blocks""#).unwrap().blocks);
+    let plain = machine("virt-plic.dts", &[ON, WEAK]).executor.unwrap();
+    assert_eq!(plain.unwrap().without, Without::default());
+    assert_eq!(without(r#""sites", "site""#), Err(NoExecutor::Without));
+    assert_eq!(without("<0>"), Err(NoExecutor::Without));
 }
 
 #[test]

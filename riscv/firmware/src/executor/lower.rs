@@ -3,6 +3,7 @@
 use core::arch::global_asm;
 
 use poorwill_arch::{Mmio, csr, fence};
+use poorwill_devicetree::Without;
 use poorwill_drivers::HartDeadline;
 use poorwill_hart::interrupt;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
@@ -38,6 +39,7 @@ struct Places {
     environment: u64,
     region: PhysRange,
     mtime: u64,
+    without: Without,
 }
 
 static PLACES: Once<Places> = Once::new();
@@ -46,7 +48,7 @@ static PLACES: Once<Places> = Once::new();
 pub(super) static BLOCKS: Mutex<Option<Blocks<'static>>> = Mutex::new(None);
 
 /// Notes where translated code will lie. `mtime`: the register.
-pub(super) fn place(mtime: u64) {
+pub(super) fn place(mtime: u64, without: Without) {
     let end = platform().firmware[1].end;
     PLACES.call_once(|| Places {
         environment: end - EXECUTOR_BYTES,
@@ -55,13 +57,14 @@ pub(super) fn place(mtime: u64) {
             end,
         },
         mtime,
+        without,
     });
 }
 
 /// Sets up the calling weak hart's PMP and the blocks. Without enough PMP the interpreter
 /// alone runs the OS, and user mode has no access at all.
 pub(super) fn start() {
-    let Some(places) = PLACES.get() else {
+    let Some(places) = PLACES.get().filter(|places| !places.without.blocks) else {
         return;
     };
     let own = PhysRange::new(places.environment, PAGE_BYTES);
@@ -86,7 +89,8 @@ pub(super) fn start() {
         .flatten();
     let hull = memory().reduce(PhysRange::hull).unwrap_or(own);
     let options = Options {
-        counts: true,
+        counts: !places.without.counts,
+        tables_only: places.without.sites,
         zero_bytes: zero_bytes.filter(|bytes| *bytes <= 64),
         executions: EXECUTIONS,
     };

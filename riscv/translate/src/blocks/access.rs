@@ -163,6 +163,9 @@ impl Translator<'_, '_> {
 
     /// How the current instruction finds its memory.
     fn site(&self, base: u8) -> Site {
+        if self.options.tables_only {
+            return Site::Table;
+        }
         let pc = self.code.address(self.at);
         let guess = match self.values.of(base) {
             Some(value) if base != STACK_POINTER => self.windows.of(value, self.tables.reach),

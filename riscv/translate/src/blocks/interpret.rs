@@ -116,6 +116,9 @@ impl VirtualHart {
             intent,
         } = access;
         let page = self.page_for_all(address, intent, host);
+        if blocks.options.tables_only {
+            return (page.into_iter()).for_each(|page| blocks.open(page, intent == Intent::Store));
+        }
         let distance = page.map(Page::distance);
         if let Some((distance, page)) = distance.zip(page) {
             self.find_window(distance, page.shift, blocks, host);

@@ -132,6 +132,8 @@ pub(super) struct Translated {
 pub struct Options {
     /// They count the OS's instructions.
     pub counts: bool,
+    /// Accesses take the tables of pages alone, not windows and stacks.
+    pub tables_only: bool,
     /// Bytes that `cbo.zero` clears, at most 64; `None`: the interpreter executes it.
     pub zero_bytes: Option<u64>,
     /// Executions of an address before it is translated.

@@ -289,6 +289,7 @@ fn programs() {
         let mut pair = Pair::new(seed);
         let options = Options {
             counts: true,
+            tables_only: seed % 5 == 0,
             zero_bytes: pair.case.features.zero_block.filter(|bytes| *bytes <= 64),
             executions: (seed % 3) as u8,
         };

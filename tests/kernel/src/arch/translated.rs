@@ -16,15 +16,21 @@ pub(crate) const WRITE: usize = 1 << 2;
 pub(crate) const EXECUTE: usize = 1 << 3;
 /// Likewise.
 pub(crate) const USER: usize = 1 << 4;
-const VALID: usize = 1;
-const ACCESSED_DIRTY: usize = 3 << 6;
+pub(super) const VALID: usize = 1;
+pub(super) const ACCESSED_DIRTY: usize = 3 << 6;
 
 #[repr(C, align(4096))]
-struct Table([AtomicUsize; ENTRIES]);
+pub(super) struct Table(pub(super) [AtomicUsize; ENTRIES]);
 
-static TABLES: [Table; 3] = [const { Table([const { AtomicUsize::new(0) }; ENTRIES]) }; 3];
+impl Table {
+    pub(super) const fn empty() -> Table {
+        Table([const { AtomicUsize::new(0) }; ENTRIES])
+    }
+}
 
-static IMAGE_TABLES: [Table; 2] = [const { Table([const { AtomicUsize::new(0) }; ENTRIES]) }; 2];
+static TABLES: [Table; 3] = [const { Table::empty() }; 3];
+
+static IMAGE_TABLES: [Table; 2] = [const { Table::empty() }; 2];
 
 /// The entry of the root for the pages of [`map_image`].
 const IMAGE: usize = 510;
@@ -75,7 +81,12 @@ fn prepare() -> usize {
     }
     root.0[SECOND_TIME].store(table(middle) >> 2 | VALID, Ordering::Relaxed);
     middle.0[0].store(table(low) >> 2 | VALID, Ordering::Relaxed);
-    8 << 60 | table(root) >> 12
+    satp_of(root)
+}
+
+/// The value of `satp` for Sv39 by a root.
+pub(super) fn satp_of(root: &Table) -> usize {
+    8 << 60 | core::ptr::from_ref(root).addr() >> 12
 }
 
 /// Maps a physical page as the `number`th of the last 2 GiB, where kernels have their images.
@@ -88,7 +99,7 @@ pub(crate) fn map_image(number: usize, physical: usize, flags: usize) {
     TABLES[0].0[IMAGE].store(table(middle), Ordering::Relaxed);
 }
 
-fn set_satp(value: usize) {
+pub(super) fn set_satp(value: usize) {
     write_csr!("satp", value);
     fence();
 }

@@ -24,6 +24,7 @@ mod sleep_wake;
 mod susp;
 mod suspend_half;
 mod traffic;
+mod translated;
 mod wild;
 
 use crate::{check, machine::Machine, say};
@@ -67,11 +68,12 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "cut" => cut::run(machine, hart),
         "devices" => devices::run(machine),
         "traffic" => traffic::run(machine, hart),
+        "translated" => translated::run(machine),
         "dbcn" => dbcn::run(machine),
         "bus" => bus::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-calls, lent-remapped, lent-suspend, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, dbcn, bus"
+                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-calls, lent-remapped, lent-suspend, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, translated, dbcn, bus"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
