@@ -10,6 +10,7 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use super::leaf;
 use super::region::{Block, Environment, HEADS, JUMPS, Place, REGION_BYTES, Region, SLOTS, Slot};
 use super::stacks::Stacks;
+use super::text::Text;
 use super::translate::{self, Code, MOST_HALVES, Options, Tables};
 use super::values::Values;
 use super::windows::{self, Windows};
@@ -89,6 +90,7 @@ pub struct Blocks<'a> {
     pub(super) has_changed: bool,
     pub(super) windows: Windows,
     pub(super) stacks: Stacks,
+    pub(super) text: Text,
     /// What translated code has left in [`STACK`](super::writer::STACK).
     pub(super) stack_register: u64,
     /// What translated code reaches: a range with the OS's memory, and MTIME's page.
@@ -126,6 +128,7 @@ impl<'a> Blocks<'a> {
             has_changed: false,
             windows: Windows::default(),
             stacks: Stacks::default(),
+            text: Text::NONE,
             stack_register: 0,
             reach,
         };
@@ -203,10 +206,10 @@ impl<'a> Blocks<'a> {
         self.forget_stacks();
     }
 
-    /// Lets translated code access a page. Pages with code take no stores, so that the interpreter sees
-    /// these.
+    /// Lets translated code access a page. Pages with code and those of the text take no stores, so that
+    /// the interpreter sees these.
     pub(super) fn open(&mut self, page: Page, stores: bool) {
-        if stores && self.has_code(page.physical) {
+        if stores && (self.has_code(page.physical) || self.text.has(page.physical)) {
             return;
         }
         let tag = page.page / PAGE_BYTES;

@@ -59,6 +59,7 @@ impl VirtualHart {
             Fences::Page(address) if self.translates() => {
                 blocks.forget_near(address);
                 self.check_windows_near(address, blocks, host);
+                self.find_text_near(address, blocks, host);
                 let windows = blocks.windows;
                 blocks.check_pages(Some(address), |page| self.code_at(page, &windows, host));
             }
@@ -80,6 +81,7 @@ impl VirtualHart {
         let mut has_all = || blocks.has_pages(|page| self.is_code(page, host));
         if looks >= PATIENCE || is_new && has_all() {
             self.check_windows(blocks, host);
+            self.find_text(blocks, host);
             blocks.check_tables(|page, intent| self.page_for_all(page, intent, host));
             blocks.check_pages(None, |page| self.code_at(page, &windows, host));
             blocks.pages_are = PagesAre::Checked;
