@@ -4,6 +4,7 @@ use core::arch::global_asm;
 
 use poorwill_arch::{Mmio, csr, fence};
 use poorwill_devicetree::Without;
+use poorwill_domain::pmp::TranslatedCode;
 use poorwill_drivers::HartDeadline;
 use poorwill_hart::interrupt;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
@@ -42,6 +43,18 @@ struct Places {
     without: Without,
 }
 
+impl Places {
+    /// What translated code reaches, if it does not store to `text`.
+    fn reach(&self, text: PhysRange) -> TranslatedCode {
+        TranslatedCode {
+            text,
+            page: PhysRange::new(self.environment, PAGE_BYTES),
+            code: self.region,
+            mtime: self.mtime,
+        }
+    }
+}
+
 static PLACES: Once<Places> = Once::new();
 
 /// The blocks of the OS. The weak hart alone uses them.
@@ -67,11 +80,8 @@ pub(super) fn start() {
     let Some(places) = PLACES.get().filter(|places| !places.without.blocks) else {
         return;
     };
-    let own = PhysRange::new(places.environment, PAGE_BYTES);
-    let memory = || domain::all().flat_map(|domain| domain.memory.ranges().iter().copied());
-    if let Err(error) =
-        pmp::start_translated_code(memory().chain([own]), places.region, places.mtime)
-    {
+    let reach = places.reach(PhysRange::EMPTY);
+    if let Err(error) = pmp::start_translated_code(&reach) {
         return say!("executor: no translation: {error}");
     }
     let region = core::ptr::with_exposed_provenance_mut::<Region>(places.region.start as usize);
@@ -87,7 +97,8 @@ pub(super) fn start() {
         .map(|hart| hart.description.zero_block)
         .reduce(|one, other| one.filter(|_| one == other))
         .flatten();
-    let hull = memory().reduce(PhysRange::hull).unwrap_or(own);
+    let memory = domain::all().flat_map(|domain| domain.memory.ranges().iter().copied());
+    let hull = memory.reduce(PhysRange::hull).unwrap_or(reach.page);
     let options = Options {
         counts: !places.without.counts,
         tables_only: places.without.sites,
@@ -147,5 +158,19 @@ impl Core for Lower<'_> {
 
     fn fence_instructions(&mut self) {
         fence::instructions();
+    }
+
+    fn protect(&mut self, text: PhysRange) -> bool {
+        let Some(places) = PLACES.get() else {
+            return false;
+        };
+        let Err(error) = pmp::start_translated_code(&places.reach(text)) else {
+            return true;
+        };
+        let open = pmp::start_translated_code(&places.reach(PhysRange::EMPTY));
+        open.expect("the weak hart has held this plan before");
+        static REPORTED: Once<()> = Once::new();
+        REPORTED.call_once(|| say!("executor: text is compared at fences: {error}"));
+        false
     }
 }

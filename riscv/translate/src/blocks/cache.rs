@@ -10,6 +10,7 @@ use super::region::{
     Block, CHUNK, Environment, HEADS, JUMP_SETS, Place, REGION_BYTES, Region, SLOTS, Slot,
 };
 use super::stacks::Stacks;
+use super::text::Text;
 use super::translate::{self, Code, Options, Tables};
 use super::windows::{self, Windows};
 use super::writer::{A, Full, LEAVE_WORDS, Writer};
@@ -91,6 +92,7 @@ pub struct Blocks<'a> {
     pub(super) stacks: Stacks,
     /// The environment has the floating-point registers of the hart that runs.
     pub(super) has_float: bool,
+    pub(super) text: Text,
     /// What translated code has left in [`STACK`](super::writer::STACK).
     pub(super) stack_register: u64,
     /// What translated code reaches: a range with the OS's memory, and MTIME's page.
@@ -133,6 +135,7 @@ impl<'a> Blocks<'a> {
             windows: Windows::default(),
             stacks: Stacks::default(),
             has_float: false,
+            text: Text::NONE,
             stack_register: 0,
             reach,
             guard: windows::guard(reach),
@@ -204,10 +207,10 @@ impl<'a> Blocks<'a> {
         self.forget_stacks();
     }
 
-    /// Lets translated code access a page. Pages with code take no stores, so that the interpreter sees
-    /// these.
+    /// Lets translated code access a page. Pages with code and those of the text take no stores, so that
+    /// the interpreter sees these.
     pub(super) fn open(&mut self, page: Page, stores: bool) {
-        if stores && self.has_code(page.physical) {
+        if stores && (self.has_code(page.physical) || self.text.has(page.physical)) {
             return;
         }
         if page.shift > leaf::PAGE_SHIFT {

@@ -3,6 +3,7 @@
 use poorwill_hart::NEVER;
 use poorwill_hart::emulation::{cause, status};
 use poorwill_hart::interrupt::{SEI, STI};
+use poorwill_memory::PhysRange;
 
 use super::cache::{Blocks, Found};
 use super::region::{Environment, Place, Region};
@@ -44,6 +45,10 @@ pub trait Core {
 
     /// Lets the core see changed instructions.
     fn fence_instructions(&mut self);
+
+    /// Closes a range of the OS's memory, and nothing else of it, to stores of translated code. The
+    /// range is a claim of the OS. Returns false if the core cannot; then all of the memory is open.
+    fn protect(&mut self, text: PhysRange) -> bool;
 }
 
 /// What led to an address.
@@ -98,6 +103,7 @@ impl VirtualHart {
         host: &impl Host,
         turn: &mut Turn,
     ) -> Result<Next, Stop> {
+        blocks.close_text(core, host);
         if core::mem::take(&mut blocks.has_changed) {
             core.fence_instructions();
         }

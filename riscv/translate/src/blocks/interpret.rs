@@ -119,11 +119,14 @@ impl VirtualHart {
         if blocks.options.tables_only {
             return (page.into_iter()).for_each(|page| blocks.open(page, intent == Intent::Store));
         }
-        let distance = page.map(Page::distance);
-        if let Some((distance, page)) = distance.zip(page) {
-            self.find_window(distance, page.shift, blocks, host);
+        if let Some(page) = page {
+            self.find_window(page.distance(), page.shift, blocks, host);
         }
-        let window = distance.and_then(|distance| blocks.windows.with(distance));
+        // A store to text faults by a window.
+        let is_open = |page: &Page| intent != Intent::Store || !blocks.text.has(page.physical);
+        let window = page
+            .filter(is_open)
+            .and_then(|page| blocks.windows.with(page.distance()));
         let site = match window {
             _ if base == STACK_POINTER && self.find_stack(address, blocks, host) => Site::Stack,
             Some(number) => Site::Window(number),

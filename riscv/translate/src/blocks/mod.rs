@@ -25,6 +25,7 @@ mod counts;
 mod enter;
 #[cfg(feature = "fake")]
 pub mod fake_core;
+mod find_text;
 mod in_stack;
 mod interpret;
 mod leaf;
@@ -34,6 +35,7 @@ mod run;
 mod search;
 mod sites;
 mod stacks;
+mod text;
 mod translate;
 mod values;
 mod windows;

@@ -146,7 +146,8 @@ impl Blocks<'_> {
 
     /// After a fence of instructions: drops blocks whose instructions translated code has changed.
     pub(super) fn check_unwatched(&mut self, host: &impl Host) {
-        self.compare(|page| page.is_unwatched, host);
+        let text = self.text;
+        self.compare(|page| page.is_unwatched && !text.has(page.physical), host);
     }
 
     /// Drops the blocks of pages whose instructions have changed.

@@ -6,6 +6,7 @@ use poorwill_memory::PAGE_BYTES;
 use super::cache::{Blocks, CodeAt, Found, PagesAre};
 use super::enter::{After, Core, From, Next, Turn};
 use super::leaf::CodeLeaves;
+use super::text::Text;
 use super::windows::Windows;
 use crate::hart::{Fences, Mode, Stop, VirtualHart};
 use crate::host::Host;
@@ -71,10 +72,11 @@ impl VirtualHart {
             Fences::Page(address) if self.translates() => {
                 blocks.forget_near(address);
                 self.check_windows_near(address, blocks, host);
-                let windows = blocks.windows;
+                self.find_text_near(address, blocks, host);
+                let known = (blocks.windows, blocks.text);
                 let mut leaves = CodeLeaves::default();
                 blocks.check_pages(Some(address), |page| {
-                    self.code_at(page, &mut leaves, &windows, host)
+                    self.code_at(page, &mut leaves, &known, host)
                 });
             }
             Fences::Page(_) | Fences::All => blocks.pages_are = PagesAre::Unchecked,
@@ -91,13 +93,14 @@ impl VirtualHart {
             // Harts with several address spaces take turns, so all looks count.
             PagesAre::Missing { satp: last, looks } => (looks + 1, last != satp),
         };
-        let windows = blocks.windows;
+        let known = (blocks.windows, blocks.text);
         let mut leaves = CodeLeaves::default();
         let mut has_all = || blocks.has_pages(|page| leaves.find(self, page, host).is_some());
         if looks >= PATIENCE || is_new && has_all() {
             self.check_windows(blocks, host);
             blocks.forget_pages();
-            blocks.check_pages(None, |page| self.code_at(page, &mut leaves, &windows, host));
+            self.find_text(blocks, host);
+            blocks.check_pages(None, |page| self.code_at(page, &mut leaves, &known, host));
             blocks.pages_are = PagesAre::Checked;
             return true;
         }
@@ -116,7 +119,7 @@ impl VirtualHart {
         &mut self,
         pc: u64,
         leaves: &mut CodeLeaves,
-        windows: &Windows,
+        (windows, text): &(Windows, Text),
         host: &impl Host,
     ) -> Option<CodeAt> {
         let leaf = leaves.find(self, pc, host)?;
@@ -125,7 +128,8 @@ impl VirtualHart {
         is_memory.then(|| CodeAt {
             physical,
             shift: leaf.shift,
-            is_unwatched: self.is_writable_by_window(physical, windows, host),
+            // Text is watched while it is closed.
+            is_unwatched: text.has(physical) || self.is_writable_by_window(physical, windows, host),
         })
     }
 
@@ -195,8 +199,8 @@ impl VirtualHart {
         if !blocks.is_frequent(self.pc) {
             return None;
         }
-        let windows = blocks.windows;
-        let at = self.code_at(self.pc, &mut CodeLeaves::default(), &windows, host)?;
+        let known = (blocks.windows, blocks.text);
+        let at = self.code_at(self.pc, &mut CodeLeaves::default(), &known, host)?;
         blocks.translate((self.pc, &self.x), at, host)
     }
 

@@ -162,7 +162,7 @@ impl VirtualHart {
 }
 
 /// A word of the OS's tables.
-fn load_word(at: u64, host: &impl Host) -> Option<u64> {
+pub(super) fn load_word(at: u64, host: &impl Host) -> Option<u64> {
     let page = at & !(PAGE_BYTES - 1);
     host.is_memory(page).then(|| host.load(at, 8))
 }
@@ -182,10 +182,12 @@ impl Blocks<'_> {
 }
 
 impl VirtualHart {
-    /// The physical page of a page of a stack. A page with code is not one, as its stores are watched.
+    /// The physical page of a page of a stack. A page with code or text is not one, as its stores are
+    /// watched.
     fn stack_page(&self, page: u64, blocks: &Blocks<'_>, host: &impl Host) -> Option<u64> {
         let found = self.page_for_all(page, Intent::Store, host)?;
-        (!blocks.has_code(found.physical)).then_some(found.physical)
+        let is_watched = blocks.has_code(found.physical) || blocks.text.has(found.physical);
+        (!is_watched).then_some(found.physical)
     }
 
     /// Returns whether an address is of a stack that is known, or finds it.

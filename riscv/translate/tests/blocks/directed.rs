@@ -12,9 +12,9 @@ use crate::common::{i, of, r, s};
 use crate::ending::Ending;
 
 /// Physical pages with code.
-const PLACES: [u64; 2] = [RAM + 0x1000, RAM + 0x2000];
+pub(super) const PLACES: [u64; 2] = [RAM + 0x1000, RAM + 0x2000];
 /// The virtual page of the code, and another one of the same place.
-const CODE: u64 = 0x10_0000;
+pub(super) const CODE: u64 = 0x10_0000;
 const ALIAS: u64 = 0x20_0000;
 
 /// A virtual page of data.
@@ -22,14 +22,14 @@ const DATA: u64 = 0x30_0000;
 const DATA_PLACES: [u64; 2] = [RAM + 0x8000, RAM + 0x9000];
 
 /// Rounds of a loop.
-const ROUNDS: i32 = 50;
+pub(super) const ROUNDS: i32 = 50;
 
-fn addition(number: i32) -> u32 {
+pub(super) fn addition(number: i32) -> u32 {
     i("addi", 10, 10, number)
 }
 
 /// Adds to a0 in a loop, and then calls.
-fn program(number: i32) -> [u32; 5] {
+pub(super) fn program(number: i32) -> [u32; 5] {
     [
         i("addi", 11, 0, ROUNDS),
         addition(number),
@@ -39,11 +39,11 @@ fn program(number: i32) -> [u32; 5] {
     ]
 }
 
-struct Machine {
-    host: FakeHost,
-    hart: VirtualHart,
+pub(super) struct Machine {
+    pub(super) host: FakeHost,
+    pub(super) hart: VirtualHart,
     /// The leaves of the code and the data.
-    leaves: [u64; 2],
+    pub(super) leaves: [u64; 2],
 }
 
 impl Machine {
@@ -65,8 +65,13 @@ impl Machine {
         }
     }
 
+    /// The table at the root.
+    pub(super) fn root(&self) -> u64 {
+        self.hart.csrs.satp << 12
+    }
+
     /// Runs the program; returns what it adds.
-    fn run(&mut self, blocks: &mut Blocks<'_>) -> u64 {
+    pub(super) fn run(&mut self, blocks: &mut Blocks<'_>) -> u64 {
         let before = self.hart.x[10];
         self.hart.pc = CODE;
         self.go_on(blocks, u64::MAX);
@@ -75,7 +80,7 @@ impl Machine {
 
     /// Runs up to a call. The core is interrupted once, before this word. Returns the words of
     /// translated code that have run.
-    fn go_on(&mut self, blocks: &mut Blocks<'_>, word: u64) -> u64 {
+    pub(super) fn go_on(&mut self, blocks: &mut Blocks<'_>, word: u64) -> u64 {
         let is_over = Cell::new(false);
         let mut core = Ending {
             core: FakeCore {
@@ -98,7 +103,7 @@ impl Machine {
 }
 
 /// Runs a test with no blocks, on a stack with room for them.
-fn with_blocks(test: fn(Machine, Blocks<'_>)) {
+pub(super) fn with_blocks(test: fn(Machine, Blocks<'_>)) {
     let run = move || {
         let mut region = Box::new(Region::empty());
         let mut environment = Box::new(Environment::new(MTIME));

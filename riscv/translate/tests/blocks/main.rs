@@ -12,6 +12,7 @@ mod directed;
 #[path = "../oracle/draw.rs"]
 mod draw;
 mod ending;
+mod text;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

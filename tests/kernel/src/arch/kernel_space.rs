@@ -1,7 +1,7 @@
 //! Address translation as Linux has it (Sv39): large pages map memory and image, small ones a stack. All
 //! are global.
 
-use super::translated::{self, ACCESSED_DIRTY, EXECUTE, READ, Table, VALID, WRITE};
+use super::translated::{self, ACCESSED_DIRTY, EXECUTE, GLOBAL, READ, Table, VALID, WRITE};
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering;
@@ -16,7 +16,6 @@ const STACK: usize = 0xffff_ffc6_0000_0000;
 /// Where memory begins.
 const MEMORY: usize = 2 << GIBIBYTE;
 const GIBIBYTE: usize = 30;
-const GLOBAL: usize = 1 << 5;
 
 /// Pages of a kernel's stack.
 const STACK_PAGES: usize = 4;

@@ -1,6 +1,6 @@
 //! Address translation (Sv39): an identity map, and second addresses for a few pages.
 
-use crate::{arch::guard, write_csr};
+use crate::{arch::guard, read_csr, write_csr};
 use core::arch::{asm, global_asm};
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +18,8 @@ pub(crate) const EXECUTE: usize = 1 << 3;
 pub(crate) const USER: usize = 1 << 4;
 pub(super) const VALID: usize = 1;
 pub(super) const ACCESSED_DIRTY: usize = 3 << 6;
+/// Likewise.
+pub(crate) const GLOBAL: usize = 1 << 5;
 
 #[repr(C, align(4096))]
 pub(super) struct Table(pub(super) [AtomicUsize; ENTRIES]);
@@ -32,8 +34,12 @@ static TABLES: [Table; 3] = [const { Table::empty() }; 3];
 
 static IMAGE_TABLES: [Table; 2] = [const { Table::empty() }; 2];
 
-/// The entry of the root for the pages of [`map_image`].
+/// Entries of the identity map.
+const GIBIBYTES: usize = 4;
+
+/// The entry of the root for the pages of [`map_image`], and the first one's address.
 const IMAGE: usize = 510;
+const IMAGE_START: usize = 0xffff_ffff_8000_0000;
 
 /// The entry of the root for the pages of [`map`].
 const SECOND_TIME: usize = 8;
@@ -66,6 +72,22 @@ pub(crate) fn with(job: impl FnOnce()) {
     set_satp(0);
 }
 
+/// Runs `job` with translation on, and with a physical page as a kernel's text, to which `stvec` leads:
+/// the job must not trap. The identity map is in all address spaces. `job` gets the text's address.
+pub(crate) fn with_text(physical: usize, job: impl FnOnce(usize)) {
+    let satp = prepare();
+    for entry in TABLES[0].0.iter().take(GIBIBYTES) {
+        entry.fetch_or(GLOBAL, Ordering::Relaxed);
+    }
+    map_image(0, physical, READ | EXECUTE | GLOBAL);
+    let before = read_csr!("stvec");
+    write_csr!("stvec", IMAGE_START);
+    set_satp(satp);
+    job(IMAGE_START);
+    set_satp(0);
+    write_csr!("stvec", before);
+}
+
 /// Turns translation on, on the calling hart. A wake turns it off.
 pub(crate) fn turn_on() {
     set_satp(prepare());
@@ -75,7 +97,7 @@ pub(crate) fn turn_on() {
 fn prepare() -> usize {
     let [root, middle, low] = &TABLES;
     let table = |table: &Table| core::ptr::from_ref(table).addr();
-    for (gibibyte, entry) in root.0.iter().take(4).enumerate() {
+    for (gibibyte, entry) in root.0.iter().take(GIBIBYTES).enumerate() {
         let flags = VALID | READ | WRITE | EXECUTE | ACCESSED_DIRTY;
         entry.store(gibibyte << 28 | flags, Ordering::Relaxed);
     }
