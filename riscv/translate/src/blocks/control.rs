@@ -147,8 +147,11 @@ impl Translator<'_, '_> {
         let first = self.writer.source(instruction.rs1, A);
         let second = self.writer.source(instruction.rs2, B);
         let branch = self.writer.branch(instruction.operation, first, second);
-        let distance = self.distance(self.at).wrapping_add(instruction.immediate);
-        self.leave_at(branch, distance);
+        match self.distance(self.at).wrapping_add(instruction.immediate) {
+            // A loop. Also a dropped block is left there.
+            0 => self.writer.branch_back(branch, 0),
+            distance => self.leave_at(branch, distance),
+        }
         Flow::Branch
     }
 

@@ -115,6 +115,10 @@ impl VirtualHart {
             address,
             intent,
         } = access;
+        // As most registers of devices.
+        if blocks.region.notes.noted(pc) == Some(Site::Table) && !self.is_memory_at(address) {
+            return;
+        }
         let page = self.page_for_all(address, intent, host);
         if blocks.options.tables_only {
             return (page.into_iter()).for_each(|page| blocks.open(page, intent == Intent::Store));

@@ -215,7 +215,7 @@ pub struct Environment {
     pub(super) distance: u64,
     /// What an address of one of two windows takes more than [`Select::least`](super::windows::Select).
     pub(super) step: u64,
-    /// The stack that is in use: its first address, its bytes or zero, and its physical address.
+    /// The stack that is in use: its first address, its bytes, and its physical address.
     pub(super) stack_start: u64,
     pub(super) stack_bytes: u64,
     pub(super) stack_physical: u64,

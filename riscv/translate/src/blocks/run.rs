@@ -141,6 +141,13 @@ impl VirtualHart {
         Some((found.flags.into(), found.shift))
     }
 
+    /// Returns whether a page that was just translated is the OS's memory.
+    pub(super) fn is_memory_at(&self, address: u64) -> bool {
+        let page = address - address % PAGE_BYTES;
+        let space = (self.csrs.satp >> 44) as u16;
+        self.tlb.find(page, space).is_some_and(|it| it.is_memory)
+    }
+
     /// Finds or makes the block at the hart's address; else interprets up to a jump.
     fn look(
         &mut self,

@@ -72,12 +72,13 @@ impl VirtualHart {
         blocks.windows.searches += 1;
         let [memory, time] = self.has_distance(distance, blocks, host);
         if memory && (time || guard(blocks.reach).is_some()) {
-            let is_guarded = !time;
-            blocks.windows.windows[free] = Some(Window {
+            let window = Window {
                 distance,
-                is_guarded,
-            });
+                is_guarded: !time,
+            };
+            let code = self.page_for_all(self.pc, Intent::Fetch, host);
             let [memory, _] = blocks.reach;
+            (blocks.windows).put(free, window, code.map(Page::distance));
             blocks.windows.find_select(memory);
             // What is known of accesses may be otherwise now, and pages with code may have writable
             // addresses in it.
@@ -174,7 +175,7 @@ impl Blocks<'_> {
 
     /// Tells translated code the stack with an address.
     pub(super) fn choose_stack(&mut self, address: u64) {
-        let stack = self.stacks.with(address).unwrap_or_default();
+        let stack = self.stacks.with(address).unwrap_or(Stack::NOWHERE);
         self.environment.stack_bytes = stack.bytes;
         self.environment.stack_start = stack.start;
         self.environment.stack_physical = stack.physical;

@@ -279,6 +279,14 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Lets a branch go to an earlier word.
+    pub(super) fn branch_back(&mut self, branch: usize, to: usize) {
+        let distance = -4 * (branch - to) as i32;
+        if let Some(word) = self.words.get_mut(branch) {
+            *word |= encode::b(0, 0, 0, distance);
+        }
+    }
+
     /// Leaves the block for an address at this distance from its first instruction.
     pub(super) fn leave(&mut self, distance: i32) {
         self.mark(Place::LEAVES, 0);
