@@ -78,10 +78,9 @@ impl CodeLeaves {
             return Some(*known);
         }
         let found = hart.code_leaf(address, host)?;
-        // Others have no other page.
-        if found.shift > PAGE_SHIFT {
-            // The first ones are of the OS's image, where most code is.
-            let _ = self.known.try_push(found);
+        // Small ones have no other page. The first large ones are of the OS's image, with most code.
+        if found.shift > PAGE_SHIFT && !self.known.is_full() {
+            self.known.push(found);
         }
         Some(found)
     }

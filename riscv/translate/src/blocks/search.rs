@@ -6,7 +6,7 @@ use poorwill_hart::PageTables;
 use poorwill_hart::page_entry::{self, Intent};
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::{Blocks, Page, PagesAre};
+use super::cache::{Blocks, Page};
 use super::stacks::{Stack, Stacks};
 use super::windows::{Window, Windows, guard};
 use crate::hart::VirtualHart;
@@ -84,7 +84,6 @@ impl VirtualHart {
             // addresses in it.
             blocks.region.notes.clear();
             blocks.clear();
-            blocks.pages_are = PagesAre::Unchecked;
         }
     }
 
