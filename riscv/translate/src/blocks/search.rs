@@ -6,7 +6,7 @@ use poorwill_hart::PageTables;
 use poorwill_hart::page_entry::{self, Intent};
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::{Blocks, Page};
+use super::cache::{Blocks, Page, PagesAre};
 use super::stacks::{Stack, Stacks};
 use super::windows::{Window, Windows, guard};
 use crate::hart::VirtualHart;
@@ -80,10 +80,11 @@ impl VirtualHart {
             let [memory, _] = blocks.reach;
             (blocks.windows).put(free, window, code.map(Page::distance));
             blocks.windows.find_select(memory);
-            // What is known of accesses may be otherwise now, and pages with code may have writable
-            // addresses in it.
+            // What is known of accesses may be otherwise now, and pages with code, or the text, may have
+            // writable addresses in it.
             blocks.region.notes.clear();
             blocks.clear();
+            blocks.pages_are = PagesAre::Unchecked;
         }
     }
 
