@@ -24,6 +24,9 @@ const CODE: PhysRange = PhysRange {
 };
 const MTIME: u64 = 0x200_bff8;
 
+/// Entries of SiFive's E51, as silicon has them.
+const E51_ENTRIES: usize = 8;
+
 fn plan(entries: usize, granularity_bits: u32) -> Result<PmpPlan, PlanError> {
     let pmp = Pmp {
         entries,
@@ -77,4 +80,19 @@ fn a_hart_that_cannot_hold_it_is_refused() {
     ));
     assert!(matches!(plan(16, 4), Err(PlanError::Granularity { .. })));
     assert!(matches!(plan(0, 2), Err(PlanError::NoPmp)));
+}
+
+#[test]
+fn the_e51_of_sifive_u_holds_it() {
+    let plan = plan(E51_ENTRIES, 2).expect("enough entries");
+    assert_eq!(rights(&plan, CODE.start), [true, false, true]);
+    // One more range of the OS's memory is one too many.
+    let more = PhysRange::new(0xb000_1000, 0x1f_f000);
+    let pmp = Pmp {
+        entries: E51_ENTRIES,
+        granularity_bits: 2,
+    };
+    let memory = MEMORY.into_iter().chain([more]);
+    let refused = PmpPlan::of_translated_code(memory, CODE, MTIME, pmp);
+    assert!(matches!(refused, Err(PlanError::Entries { .. })));
 }
