@@ -33,6 +33,21 @@ fn a_core_without_an_mmu_runs_lent_harts() {
 }
 
 #[test]
+fn the_monitor_core_of_a_board_runs_lent_harts() {
+    let board = machine("sifive-u.dts", &[ON]);
+    let weak = board.executor.unwrap().unwrap();
+    assert_eq!(weak.hart.id, 0);
+    assert_eq!(weak.hart.msip, Some(0x200_0000));
+    assert_eq!(weak.hart.mtimecmp, Some(0x200_4000));
+    // Its only context comes before two of each other hart.
+    assert_eq!(weak.context, 0);
+    let harts: Vec<_> = board.harts.iter().map(|hart| hart.id).collect();
+    assert_eq!(harts, [1, 2]);
+    assert_eq!(board.interrupts.plics[0].contexts[..], [2, 4]);
+    assert_eq!(machine("sifive-u.dts", &[]).executor, None);
+}
+
+#[test]
 fn without_the_wish_there_is_none() {
     assert_eq!(machine("virt-plic.dts", &[WEAK]).executor, None);
     let off = "/ { chosen { poorwill,executor = \"off\"; }; };";

@@ -3,13 +3,14 @@
 use poorwill_translate::{End, Report};
 
 use super::lent::Lent;
-use crate::hart::ThisHart;
+use crate::hart;
 use crate::platform::platform;
 
-/// Ends the half, and tells the domain.
-pub(super) fn report(hart: ThisHart, lent: &mut Lent) {
+/// Ends the half, and tells the domain. No hart of the OS runs: it may print, and two harts that
+/// print mix their lines.
+pub(super) fn report(lent: &mut Lent) {
     let half = lent.half.end();
-    let domain = hart.domain();
+    let domain = hart::all()[lent.place].domain();
     if lent.end == End::Absent {
         domain.say(format_args!("executor: the weak hart does not answer"));
     }

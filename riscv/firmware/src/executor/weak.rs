@@ -11,6 +11,7 @@ use super::hand_back;
 use super::host::{KnownMemory, Reach};
 use super::lent::{Executor, LENT, Lent, executor};
 use super::lower::{self, BLOCKS, Lower};
+use super::report::report;
 use crate::entry::{self, stack};
 use crate::hart::{self, Hart};
 use crate::platform::platform;
@@ -58,6 +59,9 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
             // No other hart has a job while its OS is lent.
             let given = stack::for_job(|| run(executor, &mut lent));
             lent.half.own += csr::read::<{ csr::MINSTRET }>().wrapping_sub(before);
+            if !hand_back::goes_on(&mut lent) {
+                report(&mut lent);
+            }
             given
         };
         stack::verify(stack_top);
