@@ -11,16 +11,16 @@ pub const REGION_BYTES: u64 = 4 << 20;
 /// Entries of a table of translations, a power of two.
 pub(super) const SLOTS: usize = 512;
 /// Sets of the table of jumps, a power of two.
-pub(super) const JUMP_SETS: usize = 8 << 10;
+pub(super) const JUMP_SETS: usize = 4 << 10;
 /// Heads of lists of blocks, and counters of executions; a power of two.
 pub(super) const HEADS: usize = 4096;
-const BLOCKS: usize = 12 << 10;
-const PLACES: usize = 160 << 10;
-const SOURCES: usize = 44 << 10;
+const BLOCKS: usize = 11 << 10;
+const PLACES: usize = 200 << 10;
+const SOURCES: usize = 66 << 10;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
-const WORDS: usize = 520 << 10;
+const WORDS: usize = 472 << 10;
 /// Words of a chunk, whose first word's block is noted.
 pub(super) const CHUNK: usize = 64;
 
