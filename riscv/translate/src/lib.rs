@@ -34,7 +34,7 @@ mod turns;
 
 #[cfg(feature = "fake")]
 pub use blocks::fake_core;
-pub use blocks::{Blocks, Core, Environment, Left, Options, REGION_BYTES, Region, Watch};
+pub use blocks::{Blocks, Core, Environment, Index, Left, Options, REGION_BYTES, Region, Watch};
 pub use features::Features;
 pub use half::{End, Half, Kind, Report};
 pub use hart::{Activity, Counts, Mode, Stop, VirtualHart};

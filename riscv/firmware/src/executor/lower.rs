@@ -8,7 +8,9 @@ use poorwill_domain::pmp::TranslatedCode;
 use poorwill_drivers::HartDeadline;
 use poorwill_hart::interrupt;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
-use poorwill_translate::{Blocks, Core, Environment, Left, Options, REGION_BYTES, Region, Watch};
+use poorwill_translate::{
+    Blocks, Core, Environment, Index, Left, Options, REGION_BYTES, Region, Watch,
+};
 use spin::{Mutex, Once};
 
 use crate::domain::{self, pmp};
@@ -27,9 +29,9 @@ unsafe extern "C" {
     fn enter_lower(registers: *mut u64, address: u64);
 }
 
-/// Bytes at the end of the firmware's second range for translated code: a page that it writes, and
-/// the region.
-pub(crate) const EXECUTOR_BYTES: u64 = PAGE_BYTES + REGION_BYTES;
+/// Bytes at the end of the firmware's second range for translated code: the index, a page that it writes,
+/// and the region.
+pub(crate) const EXECUTOR_BYTES: u64 = size_of::<Index>() as u64 + PAGE_BYTES + REGION_BYTES;
 
 /// Executions of an address before it is translated.
 const EXECUTIONS: u8 = 0;
@@ -37,6 +39,7 @@ const EXECUTIONS: u8 = 0;
 /// Where translated code lies.
 #[derive(Clone, Copy, Debug)]
 struct Places {
+    index: u64,
     environment: u64,
     region: PhysRange,
     mtime: u64,
@@ -64,7 +67,8 @@ pub(super) static BLOCKS: Mutex<Option<Blocks<'static>>> = Mutex::new(None);
 pub(super) fn place(mtime: u64, without: Without) {
     let end = platform().firmware[1].end;
     PLACES.call_once(|| Places {
-        environment: end - EXECUTOR_BYTES,
+        index: end - EXECUTOR_BYTES,
+        environment: end - REGION_BYTES - PAGE_BYTES,
         region: PhysRange {
             start: end - REGION_BYTES,
             end,
@@ -84,34 +88,29 @@ pub(super) fn start() {
     if let Err(error) = pmp::start_translated_code(&reach) {
         return say!("executor: no translation: {error}");
     }
+    let index = core::ptr::with_exposed_provenance_mut::<Index>(places.index as usize);
     let region = core::ptr::with_exposed_provenance_mut::<Region>(places.region.start as usize);
     let environment =
         core::ptr::with_exposed_provenance_mut::<Environment>(places.environment as usize);
-    // SAFETY: this memory ends the second range, and only the weak hart uses it, once. Any bits are a
-    // region; the environment is written first.
-    let (region, environment) = unsafe {
+    // SAFETY: this memory ends the second range, and only the weak hart uses it, once. Any bits are an
+    // index and a region; the environment is written first.
+    let memory = unsafe {
         environment.write(Environment::new(places.mtime));
-        (&mut *region, &mut *environment)
+        (&mut *index, &mut *region, &mut *environment)
     };
     let zero_bytes = (hart::all().iter())
         .map(|hart| hart.description.zero_block)
         .reduce(|one, other| one.filter(|_| one == other))
         .flatten();
-    let memory = domain::all().flat_map(|domain| domain.memory.ranges().iter().copied());
-    let hull = memory.reduce(PhysRange::hull).unwrap_or(reach.page);
+    let of_os = domain::all().flat_map(|domain| domain.memory.ranges().iter().copied());
+    let hull = of_os.reduce(PhysRange::hull).unwrap_or(reach.page);
     let options = Options {
         counts: !places.without.counts,
         tables_only: places.without.sites,
         zero_bytes: zero_bytes.filter(|bytes| *bytes <= 64),
         executions: EXECUTIONS,
     };
-    *BLOCKS.lock() = Some(Blocks::new(
-        region,
-        environment,
-        places.environment,
-        hull,
-        options,
-    ));
+    *BLOCKS.lock() = Some(Blocks::new(memory, places.environment, hull, options));
 }
 
 /// The calling weak hart's user mode, and its timer.

@@ -7,7 +7,7 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::leaf::{self, Regions};
 use super::region::{
-    Block, CHUNK, Environment, HEADS, JUMP_SETS, Place, REGION_BYTES, Region, SLOTS, Slot,
+    Block, CHUNK, Environment, HEADS, Index, JUMP_SETS, Place, REGION_BYTES, Region, SLOTS, Slot,
 };
 use super::stacks::Stacks;
 use super::text::Text;
@@ -67,6 +67,7 @@ pub(super) enum PagesAre {
 #[derive(Debug)]
 pub struct Blocks<'a> {
     pub(super) region: &'a mut Region,
+    pub(super) index: &'a mut Index,
     pub(super) environment: &'a mut Environment,
     /// Physical address of the region.
     base: u64,
@@ -102,12 +103,11 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// No blocks. `environment` lies at the physical address `page`, `region` follows it, and `memory`
+    /// No blocks. The environment lies at the physical address `page`, the region follows it, and `memory`
     /// has all memory of the OS.
     #[must_use]
     pub fn new(
-        region: &'a mut Region,
-        environment: &'a mut Environment,
+        (index, region, environment): (&'a mut Index, &'a mut Region, &'a mut Environment),
         page: u64,
         memory: PhysRange,
         options: Options,
@@ -118,6 +118,7 @@ impl<'a> Blocks<'a> {
         let reach = [memory.hull(own), PhysRange::new(time, PAGE_BYTES)];
         let mut blocks = Blocks {
             region,
+            index,
             environment,
             base,
             page,
@@ -140,7 +141,7 @@ impl<'a> Blocks<'a> {
             reach,
             guard: windows::guard(reach),
         };
-        blocks.region.notes.clear();
+        blocks.index.notes.clear();
         blocks.clear();
         blocks
     }
@@ -153,9 +154,9 @@ impl<'a> Blocks<'a> {
         self.sources = 0;
         self.pages = 0;
         self.in_pages = Regions::default();
-        self.region.heads.fill(0);
-        self.region.executions.fill(0);
-        self.region.page_hash.fill(0);
+        self.index.heads.fill(0);
+        self.index.executions.fill(0);
+        self.index.page_hash.fill(0);
         self.forget_jumps();
         self.forget_pages();
         self.generation += 1;
@@ -188,7 +189,7 @@ impl<'a> Blocks<'a> {
             false => own..own + 1,
         };
         let tables = [&mut self.region.loads, &mut self.region.stores];
-        for (table, shifts) in tables.into_iter().zip(&self.region.shifts) {
+        for (table, shifts) in tables.into_iter().zip(&self.index.shifts) {
             for (slot, shift) in table[all.clone()].iter_mut().zip(&shifts[all.clone()]) {
                 if leaf::has(slot.tag.wrapping_mul(PAGE_BYTES), *shift, address) {
                     *slot = Slot::EMPTY;
@@ -218,7 +219,7 @@ impl<'a> Blocks<'a> {
         }
         let tag = page.page / PAGE_BYTES;
         let place = Self::slot_of(page.page);
-        self.region.shifts[usize::from(stores)][place] = page.shift;
+        self.index.shifts[usize::from(stores)][place] = page.shift;
         let table = match stores {
             true => &mut self.region.stores,
             false => &mut self.region.loads,
@@ -248,9 +249,9 @@ impl<'a> Blocks<'a> {
 
     /// The live block that begins at an address.
     pub(super) fn find(&self, pc: u64) -> Option<usize> {
-        let mut next = self.region.heads[Self::head(pc)];
+        let mut next = self.index.heads[Self::head(pc)];
         while let Some(number) = usize::from(next).checked_sub(1) {
-            let block = &self.region.blocks[number];
+            let block = &self.index.blocks[number];
             if block.pc == pc && block.live != 0 {
                 return Some(number);
             }
@@ -261,7 +262,7 @@ impl<'a> Blocks<'a> {
 
     /// Physical address of the translation of a place's instruction.
     pub(super) fn address(&self, found: Found) -> u64 {
-        let block = &self.region.blocks[found.block];
+        let block = &self.index.blocks[found.block];
         let place = self.region.places[block.place as usize + found.place];
         self.address_of_word(block.word + u32::from(place.word))
     }
@@ -273,8 +274,8 @@ impl<'a> Blocks<'a> {
         if word as usize >= self.words {
             return None;
         }
-        let blocks = &self.region.blocks[..self.blocks];
-        let mut number = usize::from(self.region.chunks[word as usize / CHUNK]);
+        let blocks = &self.index.blocks[..self.blocks];
+        let mut number = usize::from(self.index.chunks[word as usize / CHUNK]);
         while blocks.get(number + 1).is_some_and(|next| next.word <= word) {
             number += 1;
         }
@@ -297,13 +298,13 @@ impl<'a> Blocks<'a> {
 
     /// The place itself, and its block.
     pub(super) fn at(&self, found: Found) -> (&Block, Place) {
-        let block = &self.region.blocks[found.block];
+        let block = &self.index.blocks[found.block];
         (block, self.places_of(block)[found.place])
     }
 
     /// Where the block goes on with an address; `None` if no instruction of it is there.
     pub(super) fn place_at(&self, number: usize, pc: u64) -> Option<Found> {
-        let block = self.region.blocks[..self.blocks].get(number)?;
+        let block = self.index.blocks[..self.blocks].get(number)?;
         let at = u8::try_from(pc.wrapping_sub(block.pc) / 2).ok()?;
         if block.live == 0 || u16::from(at) >= block.halves {
             return None;
@@ -330,14 +331,14 @@ impl<'a> Blocks<'a> {
         let (block, place) = self.at(from);
         let word = block.word + u32::from(place.word);
         if block.live != 0 {
-            self.put_jump(word, self.region.blocks[to].word);
+            self.put_jump(word, self.index.blocks[to].word);
         }
     }
 
     /// Lets a dropped block jump to the new one of its address.
     pub(super) fn forward(&mut self, old: usize, new: usize) {
-        let word = self.region.blocks[old].word;
-        self.put_jump(word, self.region.blocks[new].word);
+        let word = self.index.blocks[old].word;
+        self.put_jump(word, self.index.blocks[new].word);
     }
 
     /// Puts a jump from a word to another one into one or two words.
@@ -357,7 +358,7 @@ impl<'a> Blocks<'a> {
 
     /// Lets jumps that lead to a dropped block of the same address go to a block.
     pub(super) fn renew_jump(&mut self, number: usize) {
-        let pc = self.region.blocks[number].pc;
+        let pc = self.index.blocks[number].pc;
         let set = &self.region.jumps[(pc / 2) as usize % JUMP_SETS];
         if set.iter().any(|slot| slot.tag == pc) {
             self.enter_jump(number);
@@ -366,7 +367,7 @@ impl<'a> Blocks<'a> {
 
     /// Enters a block into the table of jumps.
     pub(super) fn enter_jump(&mut self, number: usize) {
-        let block = &self.region.blocks[number];
+        let block = &self.index.blocks[number];
         let slot = Slot {
             tag: block.pc,
             value: self.address_of_word(block.word),
@@ -380,7 +381,7 @@ impl<'a> Blocks<'a> {
 
     /// Counts an execution of an address without a block. Returns whether it is to be translated.
     pub(super) fn is_frequent(&mut self, pc: u64) -> bool {
-        let count = &mut self.region.executions[Self::head(pc)];
+        let count = &mut self.index.executions[Self::head(pc)];
         let is_frequent = *count >= self.options.executions;
         *count = count.saturating_add(1);
         is_frequent
@@ -410,7 +411,7 @@ impl<'a> Blocks<'a> {
         at: CodeAt,
         x: &[u64; 32],
     ) -> Result<Option<usize>, Full> {
-        if self.blocks >= self.region.blocks.len() {
+        if self.blocks >= self.index.blocks.len() {
             return Err(Full);
         }
         let base = self.address_of_word(self.words as u32);
@@ -418,7 +419,7 @@ impl<'a> Blocks<'a> {
         let words = &mut self.region.words[self.words..];
         let places = &mut self.region.places[self.places..];
         let mut writer = Writer::new(words, places, base);
-        let places = (tables, &self.region.notes, self.windows);
+        let places = (tables, &self.index.notes, self.windows);
         let translated = translate::translate(&mut writer, code, places, x, self.options)?;
         // A dropped block has room for a jump.
         let (words, places) = (writer.word.max(2), writer.place);
@@ -426,15 +427,15 @@ impl<'a> Blocks<'a> {
             return Ok(None);
         };
         let source = code.words_of(translated.halves);
-        let kept = self.region.sources.get_mut(self.sources..).ok_or(Full)?;
+        let kept = self.index.sources.get_mut(self.sources..).ok_or(Full)?;
         kept.get_mut(..source.len())
             .ok_or(Full)?
             .copy_from_slice(source);
         let page = self.page_with(code.pc, at)?;
         let number = self.blocks;
-        let head = &mut self.region.heads[Self::head(code.pc)];
-        let of_page = &mut self.region.pages[page].first;
-        self.region.blocks[number] = Block {
+        let head = &mut self.index.heads[Self::head(code.pc)];
+        let of_page = &mut self.index.pages[page].first;
+        self.index.blocks[number] = Block {
             pc: code.pc,
             physical: at.physical,
             word: self.words as u32,
@@ -449,7 +450,7 @@ impl<'a> Blocks<'a> {
             live: 1,
         };
         for chunk in self.words.div_ceil(CHUNK)..(self.words + words).div_ceil(CHUNK) {
-            self.region.chunks[chunk] = number as u16;
+            self.index.chunks[chunk] = number as u16;
         }
         *head = number as u16 + 1;
         *of_page = number as u16 + 1;

@@ -116,7 +116,7 @@ impl VirtualHart {
             intent,
         } = access;
         // As most registers of devices.
-        if blocks.region.notes.noted(pc) == Some(Site::Table) && !self.is_memory_at(address) {
+        if blocks.index.notes.noted(pc) == Some(Site::Table) && !self.is_memory_at(address) {
             return;
         }
         let page = self.page_for_all(address, intent, host);
@@ -136,7 +136,7 @@ impl VirtualHart {
             Some(number) => Site::Window(number),
             None => Site::Table,
         };
-        let site = blocks.region.notes.note(pc, site, guess);
+        let site = blocks.index.notes.note(pc, site, guess);
         let site = blocks.windows.usable(site);
         if let Some(page) = page.filter(|_| site == Site::Table) {
             blocks.open(page, intent == Intent::Store);

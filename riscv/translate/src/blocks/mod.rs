@@ -43,5 +43,5 @@ mod writer;
 
 pub use cache::Blocks;
 pub use enter::{Core, Left, Watch};
-pub use region::{Environment, REGION_BYTES, Region};
+pub use region::{Environment, Index, REGION_BYTES, Region};
 pub use translate::Options;

@@ -19,9 +19,9 @@ impl Blocks<'_> {
     fn pages_of(&self, physical: u64) -> impl Iterator<Item = usize> {
         let first = Self::page_head(physical);
         let entries = (0..PAGE_HASH).map(move |step| (first + step) % PAGE_HASH);
-        let entries = entries.map(|entry| self.region.page_hash[entry]);
+        let entries = entries.map(|entry| self.index.page_hash[entry]);
         let numbers = entries.map_while(|entry| usize::from(entry).checked_sub(1));
-        numbers.filter(move |number| self.region.pages[*number].physical == physical)
+        numbers.filter(move |number| self.index.pages[*number].physical == physical)
     }
 
     /// Returns whether a physical page has translated code.
@@ -34,26 +34,26 @@ impl Blocks<'_> {
         let offset = pc % PAGE_BYTES;
         let (page, physical) = (pc - offset, at.physical - offset);
         let mut numbers = self.pages_of(physical);
-        if let Some(number) = numbers.find(|number| self.region.pages[*number].page == page) {
+        if let Some(number) = numbers.find(|number| self.index.pages[*number].page == page) {
             return Ok(number);
         }
         drop(numbers);
         let number = self.pages;
-        let new = self.region.pages.get_mut(number).ok_or(Full)?;
+        let new = self.index.pages.get_mut(number).ok_or(Full)?;
         *new = CodePage {
             page,
             physical,
             first: 0,
             shift: at.shift,
-            is_unwatched: at.is_unwatched,
+            unwatched: at.is_unwatched.into(),
         };
         self.pages += 1;
         self.in_pages.note(page, at.shift);
         let mut entry = Self::page_head(physical);
-        while self.region.page_hash[entry] != 0 {
+        while self.index.page_hash[entry] != 0 {
             entry = (entry + 1) % PAGE_HASH;
         }
-        self.region.page_hash[entry] = number as u16 + 1;
+        self.index.page_hash[entry] = number as u16 + 1;
         // From now on, its stores are watched.
         self.forget_stores();
         Ok(number)
@@ -61,7 +61,7 @@ impl Blocks<'_> {
 
     /// Drops a block: jumps to it come back to machine mode.
     pub(super) fn drop_block(&mut self, number: usize) {
-        let block = &mut self.region.blocks[number];
+        let block = &mut self.index.blocks[number];
         block.live = 0;
         self.region.words[block.word as usize] = BREAK;
         self.has_changed = true;
@@ -69,11 +69,11 @@ impl Blocks<'_> {
 
     /// Drops the blocks of a page for which `is_valid` returns false.
     fn check_page(&mut self, page: usize, is_valid: impl Fn(&Block, &[u64]) -> bool) {
-        let mut next = self.region.pages[page].first;
+        let mut next = self.index.pages[page].first;
         while let Some(number) = usize::from(next).checked_sub(1) {
-            let block = &self.region.blocks[number];
+            let block = &self.index.blocks[number];
             next = block.next_of_page;
-            let source = &self.region.sources[block.source as usize..][..block.source_words()];
+            let source = &self.index.sources[block.source as usize..][..block.source_words()];
             if block.live != 0 && !is_valid(block, source) {
                 self.drop_block(number);
             }
@@ -95,7 +95,7 @@ impl Blocks<'_> {
 
     /// Returns whether all pages with blocks are there.
     pub(super) fn has_pages(&self, mut is_there: impl FnMut(u64) -> bool) -> bool {
-        let pages = &self.region.pages[..self.pages];
+        let pages = &self.index.pages[..self.pages];
         pages
             .iter()
             .all(|page| page.first == 0 || is_there(page.page))
@@ -118,7 +118,7 @@ impl Blocks<'_> {
                 first,
                 shift,
                 ..
-            } = self.region.pages[number];
+            } = self.index.pages[number];
             let is_meant = address.is_none_or(|address| leaf::has(page, shift, address));
             if first == 0 || !is_meant {
                 continue;
@@ -126,12 +126,12 @@ impl Blocks<'_> {
             match code_at(page).filter(|at| at.physical == physical) {
                 Some(at) => {
                     self.in_pages.note(page, at.shift);
-                    self.region.pages[number].shift = at.shift;
-                    self.region.pages[number].is_unwatched = at.is_unwatched;
+                    self.index.pages[number].shift = at.shift;
+                    self.index.pages[number].unwatched = at.is_unwatched.into();
                 }
                 None => {
                     self.check_page(number, |_, _| false);
-                    self.region.pages[number].first = 0;
+                    self.index.pages[number].first = 0;
                 }
             }
         }
@@ -147,13 +147,13 @@ impl Blocks<'_> {
     /// After a fence of instructions: drops blocks whose instructions translated code has changed.
     pub(super) fn check_unwatched(&mut self, host: &impl Host) {
         let text = self.text;
-        self.compare(|page| page.is_unwatched && !text.has(page.physical), host);
+        self.compare(|page| page.unwatched != 0 && !text.has(page.physical), host);
     }
 
     /// Drops the blocks of pages whose instructions have changed.
     fn compare(&mut self, is_meant: impl Fn(&CodePage) -> bool, host: &impl Host) {
         for number in 0..self.pages {
-            if is_meant(&self.region.pages[number]) {
+            if is_meant(&self.index.pages[number]) {
                 self.check_page(number, |block, source| is_unchanged(block, source, host));
             }
         }

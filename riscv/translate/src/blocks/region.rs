@@ -5,22 +5,23 @@ use poorwill_memory::PAGE_BYTES;
 
 use super::sites::Notes;
 
-/// Bytes of the region.
+/// Bytes of the region, a power of two.
 pub const REGION_BYTES: u64 = 4 << 20;
 
 /// Entries of a table of translations, a power of two.
 pub(super) const SLOTS: usize = 512;
 /// Sets of the table of jumps, a power of two.
-pub(super) const JUMP_SETS: usize = 4 << 10;
+pub(super) const JUMP_SETS: usize = 8 << 10;
 /// Heads of lists of blocks, and counters of executions; a power of two.
 pub(super) const HEADS: usize = 4096;
-const BLOCKS: usize = 11 << 10;
-const PLACES: usize = 200 << 10;
-const SOURCES: usize = 66 << 10;
+// Blocks have about 43 words, 18 places and 6 double words of source.
+const BLOCKS: usize = 31 << 9;
+const PLACES: usize = 282 << 10;
+const SOURCES: usize = 93 << 10;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
-const WORDS: usize = 472 << 10;
+const WORDS: usize = 672 << 10;
 /// Words of a chunk, whose first word's block is noted.
 pub(super) const CHUNK: usize = 64;
 
@@ -54,7 +55,7 @@ pub(super) struct Block {
     pub(super) words: u16,
     /// Half-words of the OS's instructions.
     pub(super) halves: u16,
-    /// Index of the first double word of [`Region::sources`] with them.
+    /// Index of the first double word of [`Index::sources`] with them.
     pub(super) source: u32,
     /// Index of the first place; the first `inline` places have ascending addresses of the OS.
     pub(super) place: u32,
@@ -129,11 +130,13 @@ pub(super) struct CodePage {
     pub(super) first: u16,
     /// log2 of the bytes of its leaf.
     pub(super) shift: u8,
-    /// Translated code may store to it by a window.
-    pub(super) is_unwatched: bool,
+    /// Not zero: translated code may store to it by a window.
+    pub(super) unwatched: u8,
 }
 
-/// The region. It is plain data: any bits are valid, and [`Blocks::new`](super::Blocks::new) empties it.
+/// What translated code reads and executes. It is plain data: any bits are valid, and
+/// [`Blocks::new`](super::Blocks::new) empties it. Places have the rest of its memory, and are machine mode's
+/// alone.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Region {
@@ -141,51 +144,67 @@ pub struct Region {
     pub(super) jumps: [[Slot; 2]; JUMP_SETS],
     pub(super) loads: [Slot; SLOTS],
     pub(super) stores: [Slot; SLOTS],
-    /// For `loads` and `stores`: log2 of the bytes of a page's leaf.
-    pub(super) shifts: [[u8; SLOTS]; 2],
-    pub(super) notes: Notes,
     pub(super) words: [u32; WORDS],
-    /// Number of the block that has the first word of a chunk.
-    pub(super) chunks: [u16; WORDS / CHUNK],
-    pub(super) heads: [u16; HEADS],
-    pub(super) executions: [u8; HEADS],
-    pub(super) blocks: [Block; BLOCKS],
     pub(super) places: [Place; PLACES],
-    /// Double words of the OS with the instructions of blocks, as they were translated.
-    pub(super) sources: [u64; SOURCES],
-    pub(super) pages: [CodePage; PAGES],
-    /// Numbers of pages, plus one, by the hash of their physical addresses.
-    pub(super) page_hash: [u16; PAGE_HASH],
 }
 
 const _: () = assert!(size_of::<Region>() as u64 <= REGION_BYTES);
 
+/// What machine mode knows about the words of the [`Region`]. Plain data, like that.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Index {
+    pub(super) blocks: [Block; BLOCKS],
+    /// Double words of the OS with the instructions of blocks, as they were translated.
+    pub(super) sources: [u64; SOURCES],
+    pub(super) pages: [CodePage; PAGES],
+    pub(super) notes: Notes,
+    pub(super) heads: [u16; HEADS],
+    /// Numbers of pages, plus one, by the hash of their physical addresses.
+    pub(super) page_hash: [u16; PAGE_HASH],
+    /// Number of the block that has the first word of a chunk.
+    pub(super) chunks: [u16; WORDS / CHUNK],
+    pub(super) executions: [u8; HEADS],
+    /// For loads and stores: log2 of the bytes of a page's leaf.
+    pub(super) shifts: [[u8; SLOTS]; 2],
+}
+
+#[cfg(feature = "fake")]
 impl Region {
     /// An empty region, for tests. It takes much stack.
-    #[cfg(feature = "fake")]
     #[must_use]
     pub const fn empty() -> Self {
         Region {
             jumps: [[Slot::EMPTY; 2]; JUMP_SETS],
             loads: [Slot::EMPTY; SLOTS],
             stores: [Slot::EMPTY; SLOTS],
-            shifts: [[0; SLOTS]; 2],
-            notes: Notes::EMPTY,
             words: [0; WORDS],
-            chunks: [0; WORDS / CHUNK],
-            heads: [0; HEADS],
-            executions: [0; HEADS],
-            blocks: [Block::EMPTY; BLOCKS],
             places: [Place::EMPTY; PLACES],
+        }
+    }
+}
+
+#[cfg(feature = "fake")]
+impl Index {
+    /// An empty index, for tests. It takes much stack.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Index {
+            blocks: [Block::EMPTY; BLOCKS],
             sources: [0; SOURCES],
             pages: [CodePage {
                 page: 0,
                 physical: 0,
                 first: 0,
                 shift: 0,
-                is_unwatched: false,
+                unwatched: 0,
             }; PAGES],
+            notes: Notes::EMPTY,
+            heads: [0; HEADS],
             page_hash: [0; PAGE_HASH],
+            chunks: [0; WORDS / CHUNK],
+            executions: [0; HEADS],
+            shifts: [[0; SLOTS]; 2],
         }
     }
 }

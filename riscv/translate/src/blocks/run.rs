@@ -190,10 +190,10 @@ impl VirtualHart {
     ) -> Result<Next, Stop> {
         let pc = self.pc;
         let generation = blocks.generation;
-        let noted = blocks.region.notes.noted(pc);
+        let noted = blocks.index.notes.noted(pc);
         self.interpret(true, blocks, host)?;
         // The access was not where its note, or a guess, has led translated code.
-        let is_new = blocks.region.notes.noted(pc) != noted;
+        let is_new = blocks.index.notes.noted(pc) != noted;
         if (is_new || after == After::Drop) && blocks.generation == generation {
             blocks.drop_block(block);
         }

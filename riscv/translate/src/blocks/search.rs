@@ -82,7 +82,7 @@ impl VirtualHart {
             blocks.windows.find_select(memory);
             // What is known of accesses may be otherwise now, and pages with code, or the text, may have
             // writable addresses in it.
-            blocks.region.notes.clear();
+            blocks.index.notes.clear();
             blocks.clear();
             blocks.pages_are = PagesAre::Unchecked;
         }
@@ -97,7 +97,7 @@ impl VirtualHart {
         let windows = blocks.windows;
         if !windows.found().all(is_there) {
             blocks.windows = Windows::default();
-            blocks.region.notes.clear();
+            blocks.index.notes.clear();
             blocks.clear();
         }
     }

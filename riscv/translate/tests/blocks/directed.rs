@@ -5,7 +5,9 @@ use std::cell::Cell;
 use poorwill_isa::encode;
 use poorwill_translate::fake::{FakeHost, MEMORY, RAM};
 use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
-use poorwill_translate::{Blocks, Environment, Host, Mode, Options, Region, Stop, VirtualHart};
+use poorwill_translate::{
+    Blocks, Environment, Host, Index, Mode, Options, Region, Stop, VirtualHart,
+};
 
 use crate::common::flags::{A, D, G, R, V, W, X};
 use crate::common::{i, of, r, s};
@@ -105,6 +107,7 @@ impl Machine {
 /// Runs a test with no blocks, on a stack with room for them.
 pub(super) fn with_blocks(test: fn(Machine, Blocks<'_>)) {
     let run = move || {
+        let mut index = Box::new(Index::empty());
         let mut region = Box::new(Region::empty());
         let mut environment = Box::new(Environment::new(MTIME));
         let options = Options {
@@ -112,7 +115,12 @@ pub(super) fn with_blocks(test: fn(Machine, Blocks<'_>)) {
             ..Options::default()
         };
         let environment = &mut *environment;
-        let blocks = Blocks::new(&mut region, environment, ENVIRONMENT, MEMORY, options);
+        let blocks = Blocks::new(
+            (&mut index, &mut region, environment),
+            ENVIRONMENT,
+            MEMORY,
+            options,
+        );
         test(Machine::new(), blocks);
     };
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(run);

@@ -21,7 +21,9 @@ use fastrand::Rng;
 use poorwill_isa::{Format, Operation};
 use poorwill_translate::fake::{FakeHost, MEMORY, State};
 use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
-use poorwill_translate::{Blocks, Counts, Environment, Mode, Options, Region, Stop, VirtualHart};
+use poorwill_translate::{
+    Blocks, Counts, Environment, Index, Mode, Options, Region, Stop, VirtualHart,
+};
 
 use draw::{Case, OF_CODE, OF_SATP, POINTERS, one_in, pointer, value};
 use ending::{Ending, Turns};
@@ -283,6 +285,7 @@ fn copy(hart: &VirtualHart) -> VirtualHart {
 fn programs() {
     let first = number_of("POORWILL_SEED").unwrap_or(1);
     let programs = number_of("POORWILL_PROGRAMS").unwrap_or(PROGRAMS);
+    let mut index = Box::new(Index::empty());
     let mut region = Box::new(Region::empty());
     let mut environment = Box::new(Environment::new(MTIME));
     let mut ends = BTreeMap::new();
@@ -294,7 +297,12 @@ fn programs() {
             zero_bytes: pair.case.features.zero_block.filter(|bytes| *bytes <= 64),
             executions: (seed % 3) as u8,
         };
-        let mut blocks = Blocks::new(&mut region, &mut environment, ENVIRONMENT, MEMORY, options);
+        let mut blocks = Blocks::new(
+            (&mut index, &mut region, &mut environment),
+            ENVIRONMENT,
+            MEMORY,
+            options,
+        );
         for _ in 0..TURNS {
             pair.disturb();
             if !pair.turn(&mut blocks) {
