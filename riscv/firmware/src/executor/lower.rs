@@ -33,27 +33,8 @@ pub(crate) const EXECUTOR_BYTES: u64 = PAGE_BYTES + REGION_BYTES;
 /// Executions of an address before it is translated.
 const EXECUTIONS: u8 = 0;
 
-/// Where translated code lies.
-#[derive(Clone, Copy, Debug)]
-struct Places {
-    environment: u64,
-    region: PhysRange,
-    mtime: u64,
-}
-
-impl Places {
-    /// What translated code reaches, if it does not store to `text`.
-    fn reach(&self, text: PhysRange) -> TranslatedCode {
-        TranslatedCode {
-            text,
-            page: PhysRange::new(self.environment, PAGE_BYTES),
-            code: self.region,
-            mtime: self.mtime,
-        }
-    }
-}
-
-static PLACES: Once<Places> = Once::new();
+/// Where translated code lies, and what it reaches.
+static REACH: Once<TranslatedCode> = Once::new();
 
 /// The blocks of the OS. The weak hart alone uses them.
 pub(super) static BLOCKS: Mutex<Option<Blocks<'static>>> = Mutex::new(None);
@@ -61,12 +42,10 @@ pub(super) static BLOCKS: Mutex<Option<Blocks<'static>>> = Mutex::new(None);
 /// Notes where translated code will lie. `mtime`: the register.
 pub(super) fn place(mtime: u64) {
     let end = platform().firmware[1].end;
-    PLACES.call_once(|| Places {
-        environment: end - EXECUTOR_BYTES,
-        region: PhysRange {
-            start: end - REGION_BYTES,
-            end,
-        },
+    REACH.call_once(|| TranslatedCode {
+        text: PhysRange::EMPTY,
+        page: PhysRange::new(end - EXECUTOR_BYTES, PAGE_BYTES),
+        code: PhysRange::new(end - REGION_BYTES, REGION_BYTES),
         mtime,
     });
 }
@@ -74,20 +53,19 @@ pub(super) fn place(mtime: u64) {
 /// Sets up the calling weak hart's PMP and the blocks. Without enough PMP the interpreter
 /// alone runs the OS, and user mode has no access at all.
 pub(super) fn start() {
-    let Some(places) = PLACES.get() else {
+    let Some(reach) = REACH.get() else {
         return;
     };
-    let reach = places.reach(PhysRange::EMPTY);
-    if let Err(error) = pmp::start_translated_code(&reach) {
+    if let Err(error) = pmp::start_translated_code(reach) {
         return say!("executor: no translation: {error}");
     }
-    let region = core::ptr::with_exposed_provenance_mut::<Region>(places.region.start as usize);
+    let region = core::ptr::with_exposed_provenance_mut::<Region>(reach.code.start as usize);
     let environment =
-        core::ptr::with_exposed_provenance_mut::<Environment>(places.environment as usize);
+        core::ptr::with_exposed_provenance_mut::<Environment>(reach.page.start as usize);
     // SAFETY: this memory ends the second range, and only the weak hart uses it, once. Any bits are a
     // region; the environment is written first.
     let (region, environment) = unsafe {
-        environment.write(Environment::new(places.mtime));
+        environment.write(Environment::new(reach.mtime));
         (&mut *region, &mut *environment)
     };
     let zero_bytes = (hart::all().iter())
@@ -100,11 +78,13 @@ pub(super) fn start() {
         counts: true,
         zero_bytes: zero_bytes.filter(|bytes| *bytes <= 64),
         executions: EXECUTIONS,
+        #[cfg(feature = "check-blocks")]
+        checks: true,
     };
     *BLOCKS.lock() = Some(Blocks::new(
         region,
         environment,
-        places.environment,
+        reach.page.start,
         hull,
         options,
     ));
@@ -142,13 +122,13 @@ impl Core for Lower<'_> {
     }
 
     fn protect(&mut self, text: PhysRange) -> bool {
-        let Some(places) = PLACES.get() else {
+        let Some(reach) = REACH.get() else {
             return false;
         };
-        let Err(error) = pmp::start_translated_code(&places.reach(text)) else {
+        let Err(error) = pmp::start_translated_code(&TranslatedCode { text, ..*reach }) else {
             return true;
         };
-        let open = pmp::start_translated_code(&places.reach(PhysRange::EMPTY));
+        let open = pmp::start_translated_code(reach);
         open.expect("the weak hart has held this plan before");
         static REPORTED: Once<()> = Once::new();
         REPORTED.call_once(|| say!("executor: text is compared at fences: {error}"));

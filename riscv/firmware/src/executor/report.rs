@@ -3,7 +3,11 @@
 use poorwill_translate::{End, Report};
 
 use super::lent::Lent;
+#[cfg(feature = "check-blocks")]
+use super::lower::BLOCKS;
 use crate::hart::ThisHart;
+#[cfg(feature = "check-blocks")]
+use crate::platform::console::say;
 use crate::platform::platform;
 
 /// Ends the half, and tells the domain.
@@ -19,4 +23,12 @@ pub(super) fn report(hart: ThisHart, lent: &mut Lent) {
     let ms = platform().time.milliseconds_since(half.began);
     let report = Report::take(half, lent.end, ms, &mut lent.harts);
     domain.say(format_args!("{report}"));
+}
+
+/// Tells how many instructions of translated code were compared with the interpreter's.
+#[cfg(feature = "check-blocks")]
+pub(super) fn compared() {
+    let blocks = BLOCKS.lock();
+    let count = (blocks.as_ref()).map_or(0, poorwill_translate::Blocks::compared);
+    say!("executor compared={count}");
 }

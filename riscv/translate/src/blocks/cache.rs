@@ -95,6 +95,9 @@ pub struct Blocks<'a> {
     pub(super) stack_register: u64,
     /// What translated code reaches: a range with the OS's memory, and MTIME's page.
     pub(super) reach: [PhysRange; 2],
+    /// Instructions of blocks that were compared with the interpreter's.
+    #[cfg(feature = "check")]
+    pub(super) compared: u64,
 }
 
 impl<'a> Blocks<'a> {
@@ -131,6 +134,8 @@ impl<'a> Blocks<'a> {
             text: Text::NONE,
             stack_register: 0,
             reach,
+            #[cfg(feature = "check")]
+            compared: 0,
         };
         blocks.region.notes.clear();
         blocks.clear();
@@ -151,6 +156,14 @@ impl<'a> Blocks<'a> {
         self.forget_pages();
         self.generation += 1;
         self.has_changed = true;
+    }
+
+    /// Replaces words of translated code, for tests. Returns their number.
+    #[cfg(feature = "fake")]
+    pub fn replace(&mut self, word: u32, by: u32) -> usize {
+        let words = self.region.words[..self.words].iter_mut();
+        let found = words.filter(|it| **it == word);
+        found.map(|it| *it = by).count()
     }
 
     /// Numbers of blocks, of their words, and of pages with code.
@@ -320,7 +333,7 @@ impl<'a> Blocks<'a> {
     pub(super) fn link(&mut self, from: Found, to: usize) {
         let (block, place) = self.at(from);
         let word = block.word + u32::from(place.word);
-        if block.live != 0 {
+        if block.live != 0 && !self.options.is_checked() {
             self.put_jump(word, self.region.blocks[to].word);
         }
     }
@@ -328,7 +341,9 @@ impl<'a> Blocks<'a> {
     /// Lets a dropped block jump to the new one of its address.
     pub(super) fn forward(&mut self, old: usize, new: usize) {
         let word = self.region.blocks[old].word;
-        self.put_jump(word, self.region.blocks[new].word);
+        if !self.options.is_checked() {
+            self.put_jump(word, self.region.blocks[new].word);
+        }
     }
 
     /// Puts a jump from a word to another one into one or two words.
@@ -348,6 +363,9 @@ impl<'a> Blocks<'a> {
 
     /// Enters a block into the table of jumps.
     pub(super) fn enter_jump(&mut self, number: usize) {
+        if self.options.is_checked() {
+            return;
+        }
         let block = &self.region.blocks[number];
         let slot = Slot {
             tag: block.pc,

@@ -144,7 +144,8 @@ impl Translator<'_, '_> {
             Operation::Csrrs | Operation::Csrrc | Operation::Csrrsi | Operation::Csrrci
         ) && rs1 == 0;
         match immediate.cast_unsigned() {
-            number::TIME if only_reads => self.read_time(rd),
+            // The time is another one each time.
+            number::TIME if only_reads && !self.options.is_checked() => self.read_time(rd),
             number::SSTATUS if only_reads => {
                 self.writer.load_kept(target(rd), offset::SSTATUS);
                 self.writer.commit(rd);

@@ -4,6 +4,8 @@
 use poorwill_memory::PAGE_BYTES;
 
 use super::sites::Notes;
+#[cfg(feature = "check")]
+use super::trace::Trace;
 
 /// Bytes of the region.
 pub const REGION_BYTES: u64 = 4 << 20;
@@ -143,6 +145,8 @@ pub struct Region {
     pub(super) pages: [CodePage; PAGES],
     /// Numbers of pages, plus one, by the hash of their physical addresses.
     pub(super) page_hash: [u16; PAGE_HASH],
+    #[cfg(feature = "check")]
+    pub(super) trace: Trace,
 }
 
 const _: () = assert!(size_of::<Region>() as u64 <= REGION_BYTES);
@@ -172,6 +176,8 @@ impl Region {
                 is_unwatched: false,
             }; PAGES],
             page_hash: [0; PAGE_HASH],
+            #[cfg(feature = "check")]
+            trace: Trace::EMPTY,
         }
     }
 }

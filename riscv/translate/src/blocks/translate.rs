@@ -44,19 +44,24 @@ impl Code {
     /// The instruction at a half-word, and its 32-bit encoding; `None` for an unknown one, or one
     /// that is not here as a whole.
     pub(super) fn instruction(&self, at: usize) -> Option<(Instruction, u32)> {
-        let low = u32::from(*self.halves.get(at)?);
-        let (bits, length) = match is_long(low) {
-            true => (u32::from(*self.halves.get(at + 1)?) << 16 | low, 4),
-            false => (expand(low as u16)?, 2),
-        };
-        let decoded = Instruction::decode(bits)?;
-        Some((Instruction { length, ..decoded }, bits))
+        instruction_of(&self.halves, at)
     }
 
     /// Address of a half-word.
     pub(super) fn address(&self, at: usize) -> u64 {
         self.pc.wrapping_add(2 * at as u64)
     }
+}
+
+/// As [`Code::instruction`], of half-words.
+pub(super) fn instruction_of(halves: &[u16], at: usize) -> Option<(Instruction, u32)> {
+    let low = u32::from(*halves.get(at)?);
+    let (bits, length) = match is_long(low) {
+        true => (u32::from(*halves.get(at + 1)?) << 16 | low, 4),
+        false => (expand(low as u16)?, 2),
+    };
+    let decoded = Instruction::decode(bits)?;
+    Some((Instruction { length, ..decoded }, bits))
 }
 
 /// How a block goes on after an instruction.
@@ -107,6 +112,20 @@ pub struct Options {
     pub zero_bytes: Option<u64>,
     /// Executions of an address before it is translated.
     pub executions: u8,
+    /// The results of blocks are compared with the interpreter's. Blocks must count, and are not linked.
+    #[cfg(feature = "check")]
+    pub checks: bool,
+}
+
+impl Options {
+    /// Returns whether blocks are compared.
+    pub(super) fn is_checked(&self) -> bool {
+        #[cfg(feature = "check")]
+        let checks = self.checks;
+        #[cfg(not(feature = "check"))]
+        let checks = false;
+        checks
+    }
 }
 
 /// Translates a block. `None`: the interpreter executes its first instruction.
