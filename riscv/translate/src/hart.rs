@@ -29,6 +29,9 @@ pub enum Stop {
     Unknown,
     /// Translated code has left its region. The hart's state is unknown.
     Lost,
+    /// A block's result is not the interpreter's. The hart's state is the block's.
+    #[cfg(feature = "check")]
+    Differs(crate::difference::Difference),
 }
 
 /// Fences of a hart since it last ran.

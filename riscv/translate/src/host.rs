@@ -14,6 +14,11 @@ pub trait Host {
     /// Stores to such a page.
     fn store(&self, address: u64, bytes: u64, value: u64);
 
+    /// Stores an entry of the OS's tables to such a page: a walk has set A or D in it.
+    fn store_entry(&self, address: u64, entry: u64) {
+        self.store(address, 8, entry);
+    }
+
     /// How many double words of such a page are those of the progression, from `address` on and up to
     /// `most`. Fewer may be counted.
     fn run_of_words(&self, address: u64, most: u64, words: Progression) -> u64 {

@@ -18,6 +18,8 @@
 
 mod blocks;
 mod csr;
+#[cfg(feature = "check")]
+mod difference;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod features;
@@ -35,6 +37,8 @@ mod turns;
 #[cfg(feature = "fake")]
 pub use blocks::fake_core;
 pub use blocks::{Blocks, Core, Environment, Index, Left, Options, REGION_BYTES, Region, Watch};
+#[cfg(feature = "check")]
+pub use difference::{Difference, What};
 pub use features::Features;
 pub use half::{End, Half, Kind, Report};
 pub use hart::{Activity, Counts, Mode, Stop, VirtualHart};

@@ -36,29 +36,8 @@ pub(crate) const EXECUTOR_BYTES: u64 = size_of::<Index>() as u64 + PAGE_BYTES + 
 /// Executions of an address before it is translated.
 const EXECUTIONS: u8 = 0;
 
-/// Where translated code lies.
-#[derive(Clone, Copy, Debug)]
-struct Places {
-    index: u64,
-    environment: u64,
-    region: PhysRange,
-    mtime: u64,
-    without: Without,
-}
-
-impl Places {
-    /// What translated code reaches, if it does not store to `text`.
-    fn reach(&self, text: PhysRange) -> TranslatedCode {
-        TranslatedCode {
-            text,
-            page: PhysRange::new(self.environment, PAGE_BYTES),
-            code: self.region,
-            mtime: self.mtime,
-        }
-    }
-}
-
-static PLACES: Once<Places> = Once::new();
+/// Where translated code lies, what it reaches, and what it does without.
+static PLACES: Once<(TranslatedCode, Without)> = Once::new();
 
 /// The blocks of the OS. The weak hart alone uses them.
 pub(super) static BLOCKS: Mutex<Option<Blocks<'static>>> = Mutex::new(None);
@@ -66,36 +45,33 @@ pub(super) static BLOCKS: Mutex<Option<Blocks<'static>>> = Mutex::new(None);
 /// Notes where translated code will lie. `mtime`: the register.
 pub(super) fn place(mtime: u64, without: Without) {
     let end = platform().firmware[1].end;
-    PLACES.call_once(|| Places {
-        index: end - EXECUTOR_BYTES,
-        environment: end - REGION_BYTES - PAGE_BYTES,
-        region: PhysRange {
-            start: end - REGION_BYTES,
-            end,
-        },
+    let reach = TranslatedCode {
+        text: PhysRange::EMPTY,
+        page: PhysRange::new(end - REGION_BYTES - PAGE_BYTES, PAGE_BYTES),
+        code: PhysRange::new(end - REGION_BYTES, REGION_BYTES),
         mtime,
-        without,
-    });
+    };
+    PLACES.call_once(|| (reach, without));
 }
 
 /// Sets up the calling weak hart's PMP and the blocks. Without enough PMP the interpreter
 /// alone runs the OS, and user mode has no access at all.
 pub(super) fn start() {
-    let Some(places) = PLACES.get().filter(|places| !places.without.blocks) else {
+    let Some((reach, without)) = PLACES.get().filter(|(_, without)| !without.blocks) else {
         return;
     };
-    let reach = places.reach(PhysRange::EMPTY);
-    if let Err(error) = pmp::start_translated_code(&reach) {
+    if let Err(error) = pmp::start_translated_code(reach) {
         return say!("executor: no translation: {error}");
     }
-    let index = core::ptr::with_exposed_provenance_mut::<Index>(places.index as usize);
-    let region = core::ptr::with_exposed_provenance_mut::<Region>(places.region.start as usize);
+    let start = reach.page.start as usize - size_of::<Index>();
+    let index = core::ptr::with_exposed_provenance_mut::<Index>(start);
+    let region = core::ptr::with_exposed_provenance_mut::<Region>(reach.code.start as usize);
     let environment =
-        core::ptr::with_exposed_provenance_mut::<Environment>(places.environment as usize);
+        core::ptr::with_exposed_provenance_mut::<Environment>(reach.page.start as usize);
     // SAFETY: this memory ends the second range, and only the weak hart uses it, once. Any bits are an
     // index and a region; the environment is written first.
     let memory = unsafe {
-        environment.write(Environment::new(places.mtime));
+        environment.write(Environment::new(reach.mtime));
         (&mut *index, &mut *region, &mut *environment)
     };
     let zero_bytes = (hart::all().iter())
@@ -105,12 +81,14 @@ pub(super) fn start() {
     let of_os = domain::all().flat_map(|domain| domain.memory.ranges().iter().copied());
     let hull = of_os.reduce(PhysRange::hull).unwrap_or(reach.page);
     let options = Options {
-        counts: !places.without.counts,
-        tables_only: places.without.sites,
+        counts: !without.counts,
+        tables_only: without.sites,
         zero_bytes: zero_bytes.filter(|bytes| *bytes <= 64),
         executions: EXECUTIONS,
+        #[cfg(feature = "check-blocks")]
+        checks: true,
     };
-    *BLOCKS.lock() = Some(Blocks::new(memory, places.environment, hull, options));
+    *BLOCKS.lock() = Some(Blocks::new(memory, reach.page.start, hull, options));
 }
 
 /// The calling weak hart's user mode, and its timer.
@@ -160,13 +138,13 @@ impl Core for Lower<'_> {
     }
 
     fn protect(&mut self, text: PhysRange) -> bool {
-        let Some(places) = PLACES.get() else {
+        let Some((reach, _)) = PLACES.get() else {
             return false;
         };
-        let Err(error) = pmp::start_translated_code(&places.reach(text)) else {
+        let Err(error) = pmp::start_translated_code(&TranslatedCode { text, ..*reach }) else {
             return true;
         };
-        let open = pmp::start_translated_code(&places.reach(PhysRange::EMPTY));
+        let open = pmp::start_translated_code(reach);
         open.expect("the weak hart has held this plan before");
         static REPORTED: Once<()> = Once::new();
         REPORTED.call_once(|| say!("executor: text is compared at fences: {error}"));

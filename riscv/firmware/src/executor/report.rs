@@ -3,7 +3,11 @@
 use poorwill_translate::{End, Report};
 
 use super::lent::Lent;
+#[cfg(feature = "check-blocks")]
+use super::lower::BLOCKS;
 use crate::hart;
+#[cfg(feature = "check-blocks")]
+use crate::platform::console::say;
 use crate::platform::platform;
 
 /// Ends the half, and tells the domain. No hart of the OS runs: it may print, and two harts that
@@ -20,4 +24,12 @@ pub(super) fn report(lent: &mut Lent) {
     let ms = platform().time.milliseconds_since(half.began);
     let report = Report::take(half, lent.end, ms, &mut lent.harts);
     domain.say(format_args!("{report}"));
+}
+
+/// Tells how many instructions of translated code were compared with the interpreter's.
+#[cfg(feature = "check-blocks")]
+pub(super) fn compared() {
+    let blocks = BLOCKS.lock();
+    let count = (blocks.as_ref()).map_or(0, poorwill_translate::Blocks::compared);
+    say!("executor compared={count}");
 }

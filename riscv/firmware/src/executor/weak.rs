@@ -23,7 +23,7 @@ const TURN: u64 = 10_000;
 const TURN_NS: u64 = 200_000;
 
 /// Maximum time for the work of a lending, without waits for interrupts.
-const MOST_WORK_MS: u64 = 10_000;
+const MOST_WORK_MS: u64 = [10_000, 100_000][cfg!(feature = "check-blocks") as usize];
 
 /// Waits for lent harts, for ever.
 ///
@@ -65,6 +65,8 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
             given
         };
         stack::verify(stack_top);
+        #[cfg(feature = "check-blocks")]
+        super::report::compared();
         // The next lending may begin once a hart is given back.
         executor.ask.end();
         let waiting = executor.give_back(given);
@@ -131,6 +133,8 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
             Stop::User => break End::User,
             Stop::Unknown => break End::Unknown,
             Stop::Lost => panic!("translated code has left its region"),
+            #[cfg(feature = "check-blocks")]
+            Stop::Differs(difference) => panic!("{difference}"),
         }
     };
     lent.place = place;

@@ -149,7 +149,7 @@ impl Translator<'_, '_> {
         let branch = self.writer.branch(instruction.operation, first, second);
         match self.distance(self.at).wrapping_add(instruction.immediate) {
             // A loop. Also a dropped block is left there.
-            0 => self.writer.branch_back(branch, 0),
+            0 if !self.options.is_checked() => self.writer.branch_back(branch, 0),
             distance => self.leave_at(branch, distance),
         }
         Flow::Branch
@@ -169,7 +169,8 @@ impl Translator<'_, '_> {
             Operation::Csrrs | Operation::Csrrc | Operation::Csrrsi | Operation::Csrrci
         ) && rs1 == 0;
         match immediate.cast_unsigned() {
-            number::TIME if only_reads => self.read_time(rd),
+            // The time is another one each time.
+            number::TIME if only_reads && !self.options.is_checked() => self.read_time(rd),
             number::SSTATUS if only_reads => {
                 self.writer.load_kept(target(rd), offset::SSTATUS);
                 self.writer.commit(rd);

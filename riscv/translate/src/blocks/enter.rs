@@ -118,6 +118,11 @@ impl VirtualHart {
             deadline: deadline.min(turn.until),
             external: waits_for(SEI) && !turn.others_interrupt,
         };
+        #[cfg(feature = "check")]
+        let foreseen = {
+            self.take_float(blocks);
+            self.foresee(found, blocks, host)
+        };
         let at = blocks.address(found);
         let counted = blocks.uncounted(found);
         self.lend_registers(blocks, due != 0);
@@ -133,6 +138,13 @@ impl VirtualHart {
         let next = self.leave(found, jump, left.cause, blocks)?;
         let counted = reached.wrapping_add(counted);
         let counted = counted.wrapping_sub(blocks.unreached(found, left.address));
+        #[cfg(feature = "check")]
+        if let Some(foreseen) = foreseen {
+            self.take_float(blocks);
+            let (_, place) = blocks.at(found);
+            let compared = self.compare(&foreseen, (counted, place), blocks, host);
+            compared.map_err(Stop::Differs)?;
+        }
         let counts = &mut self.counts;
         counts.instructions = counts.instructions.saturating_add(counted);
         counts.translated = counts.translated.saturating_add(counted);

@@ -20,6 +20,8 @@
 
 mod access;
 mod cache;
+#[cfg(feature = "check")]
+mod check;
 mod control;
 mod counts;
 mod enter;
@@ -36,6 +38,8 @@ mod search;
 mod sites;
 mod stacks;
 mod text;
+#[cfg(feature = "check")]
+mod trace;
 mod translate;
 mod values;
 mod windows;

@@ -4,6 +4,8 @@
 use poorwill_memory::PAGE_BYTES;
 
 use super::sites::Notes;
+#[cfg(feature = "check")]
+use super::trace::Trace;
 
 /// Bytes of the region, a power of two.
 pub const REGION_BYTES: u64 = 4 << 20;
@@ -72,7 +74,12 @@ pub(super) struct Block {
 impl Block {
     /// Number of the double words with its instructions.
     pub(super) fn source_words(&self) -> usize {
-        (self.physical as usize % 8 / 2 + usize::from(self.halves)).div_ceil(4)
+        (self.skipped() + usize::from(self.halves)).div_ceil(4)
+    }
+
+    /// Half-words of the first of these before its first instruction.
+    pub(super) fn skipped(&self) -> usize {
+        self.physical as usize % 8 / 2
     }
 }
 
@@ -167,6 +174,8 @@ pub struct Index {
     pub(super) executions: [u8; HEADS],
     /// For loads and stores: log2 of the bytes of a page's leaf.
     pub(super) shifts: [[u8; SLOTS]; 2],
+    #[cfg(feature = "check")]
+    pub(super) trace: Trace,
 }
 
 #[cfg(feature = "fake")]
@@ -205,6 +214,8 @@ impl Index {
             chunks: [0; WORDS / CHUNK],
             executions: [0; HEADS],
             shifts: [[0; SLOTS]; 2],
+            #[cfg(feature = "check")]
+            trace: Trace::EMPTY,
         }
     }
 }

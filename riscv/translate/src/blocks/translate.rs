@@ -59,12 +59,6 @@ impl Code {
         self.pc as usize % 8 / 2
     }
 
-    fn half(&self, at: usize) -> Option<u32> {
-        let at = at + self.skipped();
-        let word = self.words.get(at / 4)?;
-        Some((word >> (16 * (at % 4)) & 0xffff) as u32)
-    }
-
     /// The double words with the first half-words.
     pub(super) fn words_of(&self, halves: usize) -> &[u64] {
         &self.words[..(self.skipped() + halves).div_ceil(4)]
@@ -73,19 +67,33 @@ impl Code {
     /// The instruction at a half-word, and its 32-bit encoding; `None` for an unknown one, or one
     /// that is not here as a whole.
     pub(super) fn instruction(&self, at: usize) -> Option<(Instruction, u32)> {
-        let low = self.half(at).filter(|_| at < MOST_HALVES)?;
-        let (bits, length) = match is_long(low) {
-            true => (self.half(at + 1)? << 16 | low, 4),
-            false => (expand(low as u16)?, 2),
-        };
-        let decoded = Instruction::decode(bits)?;
-        Some((Instruction { length, ..decoded }, bits))
+        instruction_of(&self.words, self.skipped(), at)
     }
 
     /// Address of a half-word.
     pub(super) fn address(&self, at: usize) -> u64 {
         self.pc.wrapping_add(2 * at as u64)
     }
+}
+
+/// As [`Code::instruction`], of double words. `skipped`: half-words before the first instruction.
+pub(super) fn instruction_of(
+    words: &[u64],
+    skipped: usize,
+    at: usize,
+) -> Option<(Instruction, u32)> {
+    let half = |at: usize| {
+        let at = at + skipped;
+        let word = words.get(at / 4)?;
+        Some((word >> (16 * (at % 4)) & 0xffff) as u32)
+    };
+    let low = half(at).filter(|_| at < MOST_HALVES)?;
+    let (bits, length) = match is_long(low) {
+        true => (half(at + 1)? << 16 | low, 4),
+        false => (expand(low as u16)?, 2),
+    };
+    let decoded = Instruction::decode(bits)?;
+    Some((Instruction { length, ..decoded }, bits))
 }
 
 /// How a block goes on after an instruction.
@@ -138,6 +146,20 @@ pub struct Options {
     pub zero_bytes: Option<u64>,
     /// Executions of an address before it is translated.
     pub executions: u8,
+    /// The results of blocks are compared with the interpreter's. Blocks must count, and are not linked.
+    #[cfg(feature = "check")]
+    pub checks: bool,
+}
+
+impl Options {
+    /// Returns whether blocks are compared.
+    pub(super) fn is_checked(&self) -> bool {
+        #[cfg(feature = "check")]
+        let checks = self.checks;
+        #[cfg(not(feature = "check"))]
+        let checks = false;
+        checks
+    }
 }
 
 /// Translates a block. `None`: the interpreter executes its first instruction.

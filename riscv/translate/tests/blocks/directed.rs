@@ -20,8 +20,8 @@ pub(super) const CODE: u64 = 0x10_0000;
 const ALIAS: u64 = 0x20_0000;
 
 /// A virtual page of data.
-const DATA: u64 = 0x30_0000;
-const DATA_PLACES: [u64; 2] = [RAM + 0x8000, RAM + 0x9000];
+pub(super) const DATA: u64 = 0x30_0000;
+pub(super) const DATA_PLACES: [u64; 2] = [RAM + 0x8000, RAM + 0x9000];
 
 /// Rounds of a loop.
 pub(super) const ROUNDS: i32 = 50;
@@ -83,6 +83,13 @@ impl Machine {
     /// Runs up to a call. The core is interrupted once, before this word. Returns the words of
     /// translated code that have run.
     pub(super) fn go_on(&mut self, blocks: &mut Blocks<'_>, word: u64) -> u64 {
+        let (stop, words) = self.run_until(blocks, word);
+        assert_eq!(stop, Stop::Call);
+        words
+    }
+
+    /// As [`go_on`](Self::go_on), up to any stop.
+    pub(super) fn run_until(&mut self, blocks: &mut Blocks<'_>, word: u64) -> (Stop, u64) {
         let is_over = Cell::new(false);
         let mut core = Ending {
             core: FakeCore {
@@ -99,21 +106,24 @@ impl Machine {
         let stop = self
             .hart
             .run_translated(blocks, &mut core, &self.host, until);
-        assert_eq!(stop, Stop::Call);
-        core.core.instructions
+        (stop, core.core.instructions)
     }
 }
 
 /// Runs a test with no blocks, on a stack with room for them.
 pub(super) fn with_blocks(test: fn(Machine, Blocks<'_>)) {
+    let options = Options {
+        executions: 1,
+        ..Options::default()
+    };
+    with(options, test);
+}
+
+pub(super) fn with(options: Options, test: fn(Machine, Blocks<'_>)) {
     let run = move || {
         let mut index = Box::new(Index::empty());
         let mut region = Box::new(Region::empty());
         let mut environment = Box::new(Environment::new(MTIME));
-        let options = Options {
-            executions: 1,
-            ..Options::default()
-        };
         let environment = &mut *environment;
         let blocks = Blocks::new(
             (&mut index, &mut region, environment),
