@@ -1,14 +1,12 @@
 //! Memory, devices and time for a lent hart.
 
-use core::cell::Cell;
-
 use poorwill_arch::{csr, fence, guarded};
 use poorwill_domain::pmp::{Access, PmpPlan};
 use poorwill_hart::Progression;
 use poorwill_hart::emulation::{self, Operation};
 use poorwill_hart::interrupt;
 use poorwill_memory::PAGE_BYTES;
-use poorwill_translate::Host;
+use poorwill_translate::{Host, KnownMemory};
 
 use super::lent::Executor;
 use crate::domain::LiveDomain;
@@ -26,51 +24,6 @@ pub(super) struct Reach<'a> {
     pub(super) lent: u32,
     /// What was found to be the OS's memory.
     pub(super) known: &'a KnownMemory,
-}
-
-/// Parts of the OS's memory that were found, by their hash; odd places are free.
-#[derive(Debug)]
-pub(super) struct KnownMemory {
-    /// Large parts, all of whose pages are the OS's memory.
-    large: [Cell<u64>; KnownMemory::LARGE],
-    /// Pages elsewhere.
-    pages: [Cell<u64>; KnownMemory::PAGES],
-}
-
-impl KnownMemory {
-    const LARGE_BYTES: u64 = 2 << 20;
-    /// Powers of two.
-    const LARGE: usize = 256;
-    const PAGES: usize = 16;
-
-    pub(super) fn new() -> Self {
-        KnownMemory {
-            large: [const { Cell::new(1) }; Self::LARGE],
-            pages: [const { Cell::new(1) }; Self::PAGES],
-        }
-    }
-
-    /// Returns whether a page is known. `is_whole` tells of a range whether all of it is the OS's memory.
-    fn has(&self, page: u64, is_whole: impl Fn(u64, u64) -> bool) -> bool {
-        let start = page & !(Self::LARGE_BYTES - 1);
-        let large = &self.large[(start / Self::LARGE_BYTES) as usize % Self::LARGE];
-        if large.get() == start {
-            return true;
-        }
-        let known = &self.pages[(page / PAGE_BYTES) as usize % Self::PAGES];
-        if known.get() == page {
-            return true;
-        }
-        if is_whole(start, Self::LARGE_BYTES) {
-            large.set(start);
-            return true;
-        }
-        let is_memory = is_whole(page, PAGE_BYTES);
-        if is_memory {
-            known.set(page);
-        }
-        is_memory
-    }
 }
 
 impl Reach<'_> {

@@ -4,11 +4,13 @@ use core::sync::atomic::Ordering;
 
 use poorwill_arch::{counters, csr, fence, set_thread_pointer, wait_for_interrupt};
 use poorwill_hart::{HsmState, IpiDevice, NEVER, interrupt};
-use poorwill_translate::{Activity, Blocks, End, Stop, VirtualHart, first_deadline, next_turn};
+use poorwill_translate::{
+    Activity, Blocks, End, KnownMemory, Stop, VirtualHart, first_deadline, next_turn,
+};
 
 use super::calls;
 use super::hand_back;
-use super::host::{KnownMemory, Reach};
+use super::host::Reach;
 use super::lent::{Executor, LENT, Lent, executor};
 use super::lower::{self, BLOCKS, Lower};
 use super::report::report;

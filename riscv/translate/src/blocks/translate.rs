@@ -33,7 +33,7 @@ pub(super) struct Tables {
     pub(super) stores: u64,
 }
 
-/// Double words with as many half-words, and others before them.
+/// Double words with this number of half-words, and others before them.
 const MOST_SOURCES: usize = MOST_HALVES / 4 + 1;
 
 /// The OS's instructions from an address on, up to the end of their page.
