@@ -40,8 +40,10 @@ const IS_LEAF: u64 = 0xe;
 /// A and D, which harts set.
 const USED: u64 = 0xc0;
 
+type Places = (Box<Index>, Box<Region>, Box<Environment>);
+
 /// Memory of translated code. It takes much stack to make.
-static PLACES: LazyLock<Mutex<(Box<Index>, Box<Region>, Box<Environment>)>> = LazyLock::new(|| {
+static PLACES: LazyLock<Mutex<Places>> = LazyLock::new(|| {
     let thread = thread::Builder::new().stack_size(64 << 20);
     let made = thread.spawn(|| {
         let environment = Environment::new(MTIME);
@@ -63,9 +65,9 @@ fn compared(bytes: &[u8]) -> u64 {
     let mut pair = Pair::new(bytes);
     let options = Options {
         counts: true,
-        tables_only: false,
         zero_bytes: pair.hart.features.zero_block.filter(|bytes| *bytes <= 64),
         executions: pair.executions,
+        ..Options::default()
     };
     let mut blocks = Blocks::new((index, region, environment), ENVIRONMENT, MEMORY, options);
     for disturbance in pair.disturbances {

@@ -18,7 +18,6 @@
 
 mod blocks;
 mod csr;
-#[cfg(feature = "check")]
 mod difference;
 #[cfg(feature = "fake")]
 pub mod fake;
@@ -38,7 +37,6 @@ mod turns;
 #[cfg(feature = "fake")]
 pub use blocks::fake_core;
 pub use blocks::{Blocks, Core, Environment, Index, Left, Options, REGION_BYTES, Region, Watch};
-#[cfg(feature = "check")]
 pub use difference::{Difference, What};
 pub use features::Features;
 pub use half::{End, Half, Kind, Report};

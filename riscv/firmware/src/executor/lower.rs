@@ -85,8 +85,7 @@ pub(super) fn start() {
         tables_only: without.sites,
         zero_bytes: zero_bytes.filter(|bytes| *bytes <= 64),
         executions: EXECUTIONS,
-        #[cfg(feature = "check-blocks")]
-        checks: true,
+        checks: cfg!(feature = "check-blocks"),
     };
     *BLOCKS.lock() = Some(Blocks::new(memory, reach.page.start, hull, options));
 }

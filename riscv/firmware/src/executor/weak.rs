@@ -135,7 +135,6 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
             Stop::User => break End::User,
             Stop::Unknown => break End::Unknown,
             Stop::Lost => panic!("translated code has left its region"),
-            #[cfg(feature = "check-blocks")]
             Stop::Differs(difference) => panic!("{difference}"),
         }
     };

@@ -146,19 +146,15 @@ pub struct Options {
     pub zero_bytes: Option<u64>,
     /// Executions of an address before it is translated.
     pub executions: u8,
-    /// The results of blocks are compared with the interpreter's. Blocks must count, and are not linked.
-    #[cfg(feature = "check")]
+    /// The results of blocks are compared with the interpreter's, with the feature `check`. Blocks must
+    /// count, and are not linked.
     pub checks: bool,
 }
 
 impl Options {
     /// Returns whether blocks are compared.
     pub(super) fn is_checked(&self) -> bool {
-        #[cfg(feature = "check")]
-        let checks = self.checks;
-        #[cfg(not(feature = "check"))]
-        let checks = false;
-        checks
+        self.checks && cfg!(feature = "check")
     }
 }
 
