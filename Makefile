@@ -19,7 +19,7 @@ demo: say-demo setup fetch build guest ## Show a Debian machine that sleeps with
 	@$(CLI) demo
 
 .PHONY: test
-test: say-test setup fetch build guest test-kernel loader critical hostile opensbi u-boot edk2 plugin poison-free hand-back ## Run every test
+test: say-test setup fetch build guest test-kernel loader critical hostile opensbi u-boot edk2 plugin poison-free hand-back check-blocks ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test doctor --test traces
@@ -27,7 +27,7 @@ test: say-test setup fetch build guest test-kernel loader critical hostile opens
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
-test-long: say-test-long setup fetch build guest test-kernel loader critical u-boot edk2 plugin hand-back ## Run the long tests, which `make test` leaves out
+test-long: say-test-long setup fetch build guest test-kernel loader critical u-boot edk2 plugin hand-back check-blocks ## Run the long tests, which `make test` leaves out
 	@$(CARGO) test --locked --quiet --release -p poorwill-tests --test executor -- --ignored
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
@@ -281,6 +281,12 @@ hand-back: setup-tools
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features hand-back
 	@cp $(TARGET)/$(BARE)/bare/poorwill build/poorwill-hand-back.elf
+
+.PHONY: check-blocks
+check-blocks: setup-tools
+	@mkdir -p build
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features check-blocks
+	@cp $(TARGET)/$(BARE)/bare/poorwill build/poorwill-check-blocks.elf
 
 .PHONY: irqs-off
 irqs-off: setup-tools

@@ -21,6 +21,7 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
         format!("junk initrd {}, {medium}", row.junk_initrd),
         format!("poison {}", row.poison_free),
         format!("handed back {}", row.hand_back),
+        format!("blocks checked {}", row.check_blocks),
         format!("ratio {:?}", row.saved_ratio),
         format!("reset ends {}", row.exit_on_reset),
         format!("U-Boot of the lock {}", row.locked_u_boot),

@@ -195,6 +195,9 @@ pub struct Row {
     /// The firmware's weak hart gives the OS back every 97 instructions, and gets it again.
     #[serde(default)]
     pub hand_back: bool,
+    /// The firmware compares translated code with the interpreter.
+    #[serde(default)]
+    pub check_blocks: bool,
     /// The guest is Linux, and its free pages are left out. The saved bytes are at most this many
     /// times the memory that its kernel called used before the sleep.
     pub saved_ratio: Option<f64>,

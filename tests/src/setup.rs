@@ -22,6 +22,8 @@ pub struct Setup {
     /// The firmware under test, built so that the weak hart gives the OS back again and again
     /// (`hand-back`).
     pub handing_back: Result<PathBuf, String>,
+    /// The firmware under test, built so that it compares translated code (`check-blocks`).
+    pub checking: Result<PathBuf, String>,
     /// The test kernel.
     pub kernel: Result<PathBuf, String>,
     /// The loader, for the first flash.
@@ -62,7 +64,8 @@ impl Setup {
             qemu: Qemu::find().map_err(|error| error.to_string()),
             firmware: paths::firmware().map_err(|error| error.to_string()),
             poisoning: poisoning(),
-            handing_back: handing_back(),
+            handing_back: other_build("hand-back"),
+            checking: other_build("check-blocks"),
             kernel: kernel(),
             loader: built("loader.bin", "build it with `make loader`"),
             hostile: built("hostile.bin", "build it with `make hostile`"),
@@ -111,10 +114,11 @@ impl Setup {
     ///
     /// The firmware is missing, for this reason.
     pub fn firmware_for(&self, trial: &Trial) -> &Result<PathBuf, String> {
-        match (trial.row.poison_free, trial.row.hand_back) {
-            (true, _) => &self.poisoning,
-            (false, true) => &self.handing_back,
-            (false, false) => &self.firmware,
+        match trial.row {
+            ref row if row.poison_free => &self.poisoning,
+            ref row if row.hand_back => &self.handing_back,
+            ref row if row.check_blocks => &self.checking,
+            _ => &self.firmware,
         }
     }
 
@@ -225,11 +229,14 @@ fn poisoning() -> Result<PathBuf, String> {
     )
 }
 
-/// A mutant that `POORWILL_FIRMWARE` names is built so, too.
-fn handing_back() -> Result<PathBuf, String> {
+/// The firmware with a feature. A mutant that `POORWILL_FIRMWARE` names is built so, too.
+fn other_build(feature: &str) -> Result<PathBuf, String> {
     match std::env::var_os("POORWILL_FIRMWARE") {
         Some(_) => paths::firmware().map_err(|error| error.to_string()),
-        None => built("poorwill-hand-back.elf", "build it with `make hand-back`"),
+        None => built(
+            &format!("poorwill-{feature}.elf"),
+            &format!("build it with `make {feature}`"),
+        ),
     }
 }
 

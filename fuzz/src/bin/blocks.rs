@@ -24,7 +24,7 @@ use poorwill_isa::FORMS;
 use poorwill_translate::fake::{FakeHost, MEMORY, RAM, State};
 use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
 use poorwill_translate::{
-    Blocks, Counts, Environment, Host, Mode, Options, Region, Stop, VirtualHart,
+    Blocks, Counts, Environment, Host, Index, Mode, Options, Region, Stop, VirtualHart,
 };
 
 poorwill_fuzz::target!(max_len = 4096, run);
@@ -40,12 +40,15 @@ const IS_LEAF: u64 = 0xe;
 /// A and D, which harts set.
 const USED: u64 = 0xc0;
 
+type Places = (Box<Index>, Box<Region>, Box<Environment>);
+
 /// Memory of translated code. It takes much stack to make.
-static PLACES: LazyLock<Mutex<(Box<Region>, Box<Environment>)>> = LazyLock::new(|| {
+static PLACES: LazyLock<Mutex<Places>> = LazyLock::new(|| {
     let thread = thread::Builder::new().stack_size(64 << 20);
     let made = thread.spawn(|| {
         let environment = Environment::new(MTIME);
-        (Box::new(Region::empty()), Box::new(environment))
+        let index = Box::new(Index::empty());
+        (index, Box::new(Region::empty()), Box::new(environment))
     });
     Mutex::new(made.expect("a thread").join().expect("a region"))
 });
@@ -58,14 +61,15 @@ fn run(bytes: &[u8]) {
 fn compared(bytes: &[u8]) -> u64 {
     // A panic ends the process, or the test.
     let mut memory = PLACES.lock().expect("no run has panicked");
-    let (region, environment) = &mut *memory;
+    let (index, region, environment) = &mut *memory;
     let mut pair = Pair::new(bytes);
     let options = Options {
         counts: true,
         zero_bytes: pair.hart.features.zero_block.filter(|bytes| *bytes <= 64),
         executions: pair.executions,
+        ..Options::default()
     };
-    let mut blocks = Blocks::new(region, environment, ENVIRONMENT, MEMORY, options);
+    let mut blocks = Blocks::new((index, region, environment), ENVIRONMENT, MEMORY, options);
     for disturbance in pair.disturbances {
         pair.disturb(disturbance);
         pair.turn(&mut blocks, disturbance);

@@ -99,6 +99,20 @@ fn sifive_u_is_described() {
 }
 
 #[test]
+fn the_weak_core_is_named() {
+    const ON: &str = "/ { chosen { poorwill,executor = \"on\"; }; };";
+    let world = with_tree(&format!("{SIFIVE_U}{ON}"));
+    let outcome = world.run(&["doctor", "--tree", "board.dtb"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let text = outcome.out;
+    assert!(text.contains("hart 0 is the weak core"), "{text}");
+    assert!(!text.contains("parked hart"), "{text}");
+    let (detail, cure) = ill(&with_tree(&format!("{PLIC}{ON}")), "executor", 0);
+    assert!(detail.starts_with("none: no enabled core"), "{detail}");
+    assert!(cure.contains("remove `poorwill,executor`"), "{cure}");
+}
+
+#[test]
 fn json_has_addresses_and_registers() {
     let value = json(&with_tree(PLIC), 0);
     assert_eq!(value["starts"], true);

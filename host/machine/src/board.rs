@@ -11,7 +11,7 @@ pub enum Board {
     #[default]
     #[value(name = "virt")]
     Virt,
-    /// SiFive's FU540: U54 harts beside an E51, which runs no OS.
+    /// SiFive's FU540: U54 harts beside an E51, on which no OS starts.
     #[value(name = "sifive_u")]
     SifiveU,
 }
@@ -39,15 +39,19 @@ pub enum Part {
     /// A clock whose alarm wakes the machine.
     Clock,
     Domains,
-    /// One more hart, as the weak core.
-    AddedCore,
+    /// A core without an MMU beside the OS's harts. On a board without one, the device tree takes a
+    /// hart from the OS.
+    WeakCore,
     PowerOff,
     /// A device that ends QEMU with an exit status.
     TestDevice,
 }
 
+/// The parts that `virt` lacks, with reasons.
+const MISSING_ON_VIRT: [(Part, &str); 1] = [(Part::WeakCore, "each of its harts has an MMU")];
+
 /// The parts that `sifive_u` lacks, with reasons.
-const MISSING_ON_SIFIVE_U: [(Part, &str); 10] = [
+const MISSING_ON_SIFIVE_U: [(Part, &str); 9] = [
     (Part::Disks, "it has no PCI, and so no disk"),
     (Part::Aia, "its interrupt controller is a PLIC"),
     (Part::Flash, "it has no flash for the key"),
@@ -61,10 +65,6 @@ const MISSING_ON_SIFIVE_U: [(Part, &str); 10] = [
     ),
     (Part::Clock, "it has no clock, and so no alarm"),
     (Part::Domains, "it has no IOMMU and no sockets"),
-    (
-        Part::AddedCore,
-        "no hart can be added, since its weak core is the E51",
-    ),
     (Part::PowerOff, "no pin of it switches the power off"),
     (Part::TestDevice, "it has no test device"),
 ];
@@ -117,7 +117,7 @@ impl Board {
     #[must_use]
     pub fn lacks(self, part: Part) -> Option<&'static str> {
         let missing: &[_] = match self {
-            Board::Virt => &[],
+            Board::Virt => &MISSING_ON_VIRT,
             Board::SifiveU => &MISSING_ON_SIFIVE_U,
         };
         let found = missing.iter().find(|(one, _)| *one == part);
@@ -162,11 +162,16 @@ mod tests {
 
     #[test]
     fn each_missing_part_has_one_reason() {
-        for (at, (part, reason)) in MISSING_ON_SIFIVE_U.iter().enumerate() {
-            assert_eq!(Board::SifiveU.lacks(*part), Some(*reason));
-            assert!(Board::Virt.has(*part));
-            let before = &MISSING_ON_SIFIVE_U[..at];
-            assert!(before.iter().all(|(one, _)| one != part), "{part:?}");
+        let lists = [
+            (Board::Virt, Board::SifiveU, &MISSING_ON_VIRT[..]),
+            (Board::SifiveU, Board::Virt, &MISSING_ON_SIFIVE_U),
+        ];
+        for (board, other, list) in lists {
+            for (at, (part, reason)) in list.iter().enumerate() {
+                assert_eq!(board.lacks(*part), Some(*reason));
+                assert!(other.has(*part));
+                assert!(list[..at].iter().all(|(one, _)| one != part), "{part:?}");
+            }
         }
         assert_eq!(Board::SifiveU.interrupts(), Interrupts::Plic);
         assert_eq!(Board::Virt.interrupts(), Interrupts::Aia);

@@ -55,13 +55,13 @@ pub fn power_fail(interrupts: Interrupts, hold_up_us: u32, cache_bytes: usize) -
     )
 }
 
+/// Source of the node that asks for an executor, on a board with a weak core.
+pub const EXECUTOR: &str = "/ { chosen { poorwill,executor = \"on\"; }; };\n";
+
 /// Source of the nodes for an executor. Its weak core is `hart`, which gets no MMU.
 #[must_use]
 pub fn weak_core(hart: u32) -> String {
-    format!(
-        "/ {{ chosen {{ poorwill,executor = \"on\"; }};\n\
-         cpus {{ cpu@{hart} {{ mmu-type = \"riscv,none\"; }}; }}; }};\n"
-    )
+    format!("{EXECUTOR}/ {{ cpus {{ cpu@{hart} {{ mmu-type = \"riscv,none\"; }}; }}; }};\n")
 }
 
 /// Writes the device tree of the machine to `file`: QEMU's own, with the nodes in `source`.

@@ -16,6 +16,9 @@ pub struct PhysRange {
 }
 
 impl PhysRange {
+    /// No addresses.
+    pub const EMPTY: PhysRange = PhysRange { start: 0, end: 0 };
+
     /// The range of `length` bytes from `start`, cut off at the top of the address space.
     #[must_use]
     pub fn new(start: u64, length: u64) -> Self {

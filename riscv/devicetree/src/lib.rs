@@ -97,4 +97,4 @@ pub use reserved::{Holder, MAX_RESERVED, Reserved};
 pub use spare_source::SpareSource;
 pub use switch::{Drive, GpioSwitch, Switch, SwitchError, SwitchFault, Switches, Syscon};
 pub use unknown_devices::unknown_devices;
-pub use weak_hart::{MAX_LENT, NoExecutor, WeakHart};
+pub use weak_hart::{MAX_LENT, NoExecutor, WeakHart, Without};

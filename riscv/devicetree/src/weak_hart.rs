@@ -10,6 +10,7 @@ use crate::interrupts::{Interrupts, MACHINE_EXTERNAL};
 use crate::node::{bytes_of, hart_interrupts, has_mmu, is_enabled_hart, phandle, reg};
 
 const PROPERTY: &str = "poorwill,executor";
+const WITHOUT: &str = "poorwill,executor-without";
 
 /// Maximum number of lent harts.
 pub const MAX_LENT: usize = 8;
@@ -21,6 +22,38 @@ pub struct WeakHart {
     pub hart: Hart,
     /// Its machine-mode context of the PLIC.
     pub context: u32,
+    /// What its translated code does without.
+    pub without: Without,
+}
+
+/// Parts of the translation that the tree leaves out, to compare it with others
+/// (`/chosen/poorwill,executor-without`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Without {
+    /// Counts of instructions.
+    pub counts: bool,
+    /// Windows and stacks.
+    pub sites: bool,
+    /// All of it.
+    pub blocks: bool,
+}
+
+impl Without {
+    /// `None`: the tree has another word.
+    fn of(chosen: Option<FdtNode<'_>>) -> Option<Self> {
+        let mut without = Without::default();
+        let property = chosen.and_then(|chosen| chosen.property(WITHOUT));
+        let words = property.map(bytes_of).unwrap_or_default();
+        for word in words.split_inclusive(|byte| *byte == 0) {
+            match word {
+                b"counts\0" => without.counts = true,
+                b"sites\0" => without.sites = true,
+                b"blocks\0" => without.blocks = true,
+                _ => return None,
+            }
+        }
+        Some(without)
+    }
 }
 
 /// Why a machine whose tree asks for an executor has none.
@@ -29,6 +62,10 @@ pub struct WeakHart {
 pub enum NoExecutor {
     #[error("`poorwill,executor` is neither \"on\" nor \"off\"")]
     Value,
+    #[error(
+        "`poorwill,executor-without` has other words than \"counts\", \"sites\" and \"blocks\""
+    )]
+    Without,
     #[error(
         "no enabled core without an MMU has MSIP, MTIMECMP and a machine-mode context of the PLIC"
     )]
@@ -80,6 +117,7 @@ pub(crate) fn candidate(cpus: FdtNode<'_>, chosen: Option<FdtNode<'_>>) -> Optio
         is_weak.then_some(WeakHart {
             hart,
             context: NONE,
+            without: Without::default(),
         })
     })
 }
@@ -145,5 +183,7 @@ fn check(around: &Around<'_>) -> Result<WeakHart, NoExecutor> {
     let is_whole = |weak: &WeakHart| {
         weak.hart.msip.is_some() && weak.hart.mtimecmp.is_some() && weak.context != NONE
     };
-    around.weak.filter(is_whole).ok_or(NoExecutor::NoCore)
+    let without = Without::of(around.chosen).ok_or(NoExecutor::Without)?;
+    let weak = around.weak.filter(is_whole).ok_or(NoExecutor::NoCore)?;
+    Ok(WeakHart { without, ..weak })
 }

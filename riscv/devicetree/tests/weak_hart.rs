@@ -1,6 +1,6 @@
 //! The core on which machine mode runs lent harts.
 
-use poorwill_devicetree::{Machine, NoExecutor};
+use poorwill_devicetree::{Machine, NoExecutor, Without};
 
 mod dtc;
 
@@ -33,10 +33,45 @@ fn a_core_without_an_mmu_runs_lent_harts() {
 }
 
 #[test]
+fn the_monitor_core_of_a_board_runs_lent_harts() {
+    let board = machine("sifive-u.dts", &[ON]);
+    let weak = board.executor.unwrap().unwrap();
+    assert_eq!(weak.hart.id, 0);
+    assert_eq!(weak.hart.msip, Some(0x200_0000));
+    assert_eq!(weak.hart.mtimecmp, Some(0x200_4000));
+    // Its only context comes before two of each other hart.
+    assert_eq!(weak.context, 0);
+    let harts: Vec<_> = board.harts.iter().map(|hart| hart.id).collect();
+    assert_eq!(harts, [1, 2]);
+    assert_eq!(board.interrupts.plics[0].contexts[..], [2, 4]);
+    assert_eq!(machine("sifive-u.dts", &[]).executor, None);
+}
+
+#[test]
 fn without_the_wish_there_is_none() {
     assert_eq!(machine("virt-plic.dts", &[WEAK]).executor, None);
     let off = "/ { chosen { poorwill,executor = \"off\"; }; };";
     assert_eq!(machine("virt-plic.dts", &[off, WEAK]).executor, None);
+}
+
+#[test]
+fn parts_of_the_translation_are_left_out() {
+    let without = |words: &str| {
+        let more = format!("/ {{ chosen {{ poorwill,executor-without = {words}; }}; }};");
+        let machine = machine("virt-plic.dts", &[ON, WEAK, &more]);
+        machine.executor.unwrap().map(|weak| weak.without)
+    };
+    let expected = Without {
+        counts: true,
+        sites: true,
+        blocks: false,
+    };
+    assert_eq!(without(r#""counts", "sites""#), Ok(expected));
+    assert!(without(r#""blocks""#).unwrap().blocks);
+    let plain = machine("virt-plic.dts", &[ON, WEAK]).executor.unwrap();
+    assert_eq!(plain.unwrap().without, Without::default());
+    assert_eq!(without(r#""sites", "site""#), Err(NoExecutor::Without));
+    assert_eq!(without("<0>"), Err(NoExecutor::Without));
 }
 
 #[test]

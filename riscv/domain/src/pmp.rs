@@ -15,6 +15,7 @@ mod entry;
 mod plan;
 mod ranges;
 mod registers;
+mod translated;
 
 use poorwill_memory::PhysRange;
 
@@ -23,6 +24,7 @@ pub use plan::{PlanError, PmpPlan, Wanted};
 pub(crate) use ranges::join;
 pub use ranges::{MAX_PLANNED, TooManyRanges};
 pub use registers::{Lost, PmpRegisters};
+pub use translated::TranslatedCode;
 
 /// The physical addresses of a range; `None` without such addresses.
 pub(crate) fn physical(range: PhysRange) -> Option<PhysRange> {

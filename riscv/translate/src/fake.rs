@@ -34,6 +34,10 @@ pub struct FakeHost {
     free: Cell<u64>,
     /// The page of the memory that is machine mode's.
     kept: Cell<Option<u64>>,
+    /// What the fake core closes to stores of translated code.
+    pub text: Cell<PhysRange>,
+    /// The fake core can close it.
+    pub protects: Cell<bool>,
 }
 
 impl FakeHost {
@@ -49,12 +53,21 @@ impl FakeHost {
             interrupts: Cell::new(false),
             free: Cell::new(RAM + pages * PAGE_BYTES),
             kept: Cell::new(None),
+            text: Cell::new(PhysRange::EMPTY),
+            protects: Cell::new(true),
         }
     }
 
     /// Keeps a page of the memory from the OS.
     pub fn keep(&self, page: u64) {
         self.kept.set(Some(page));
+    }
+
+    /// Closes the text to stores of translated code, if it can.
+    pub(crate) fn protect(&self, text: PhysRange) -> bool {
+        let can = self.protects.get();
+        self.text.set(if can { text } else { PhysRange::EMPTY });
+        can
     }
 
     /// All words of the memory.

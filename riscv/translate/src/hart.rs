@@ -1,3 +1,4 @@
+use crate::difference::Difference;
 use crate::features::Features;
 use crate::state::{Csrs, Reservation};
 use crate::tlb::Tlb;
@@ -29,6 +30,8 @@ pub enum Stop {
     Unknown,
     /// Translated code has left its region. The hart's state is unknown.
     Lost,
+    /// A block's result is not the interpreter's. The hart's state is the block's.
+    Differs(Difference),
 }
 
 /// Fences of a hart since it last ran.

@@ -14,6 +14,11 @@ pub trait Host {
     /// Stores to such a page.
     fn store(&self, address: u64, bytes: u64, value: u64);
 
+    /// Stores an entry of the OS's tables to such a page: a walk has set A or D in it.
+    fn store_entry(&self, address: u64, entry: u64) {
+        self.store(address, 8, entry);
+    }
+
     /// How many double words of such a page are those of the progression, from `address` on and up to
     /// `most`. Fewer may be counted.
     fn run_of_words(&self, address: u64, most: u64, words: Progression) -> u64 {
@@ -22,17 +27,17 @@ pub trait Host {
         (0..most).take_while(is_its).count() as u64
     }
 
-    /// Loads half-words of such a page.
-    fn load_halves(&self, address: u64, halves: &mut [u16]) {
-        for (half, address) in halves.iter_mut().zip((address..).step_by(2)) {
-            *half = self.load(address, 2) as u16;
+    /// Loads double words of such a page, from an aligned address on.
+    fn load_words(&self, address: u64, words: &mut [u64]) {
+        for (word, address) in words.iter_mut().zip((address..).step_by(8)) {
+            *word = self.load(address, 8);
         }
     }
 
-    /// Returns whether half-words of such a page, from `address` on, are these.
-    fn has_halves(&self, address: u64, halves: &[u16]) -> bool {
-        let mut pairs = halves.iter().zip((address..).step_by(2));
-        pairs.all(|(half, address)| self.load(address, 2) == u64::from(*half))
+    /// Returns whether double words of such a page, from an aligned address on, are these.
+    fn has_words(&self, address: u64, words: &[u64]) -> bool {
+        let mut pairs = words.iter().zip((address..).step_by(8));
+        pairs.all(|(word, address)| self.load(address, 8) == *word)
     }
 
     /// Loads from elsewhere. `None`: the lent hart may not do that, or the device refuses.

@@ -18,6 +18,7 @@
 
 mod blocks;
 mod csr;
+mod difference;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod features;
@@ -25,6 +26,7 @@ mod half;
 mod hart;
 mod host;
 mod interpreter;
+mod known;
 mod memory;
 mod state;
 mod tlb;
@@ -34,10 +36,12 @@ mod turns;
 
 #[cfg(feature = "fake")]
 pub use blocks::fake_core;
-pub use blocks::{Blocks, Core, Environment, Left, Options, REGION_BYTES, Region, Watch};
+pub use blocks::{Blocks, Core, Environment, Index, Left, Options, REGION_BYTES, Region, Watch};
+pub use difference::{Difference, What};
 pub use features::Features;
 pub use half::{End, Half, Kind, Report};
 pub use hart::{Activity, Counts, Mode, Stop, VirtualHart};
 pub use host::Host;
+pub use known::KnownMemory;
 pub use state::Csrs;
 pub use turns::{first_deadline, next_turn};

@@ -38,7 +38,7 @@ const EMPTY: Translation = Translation {
     is_memory: false,
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tlb([Translation; ENTRIES]);
 
 impl Tlb {

@@ -135,7 +135,7 @@ impl VirtualHart {
                 return Err(page_fault(intent, address));
             }
             entry |= needed;
-            host.store(found.at, 8, entry);
+            host.store_entry(found.at, entry);
         }
         let page = page_of(address);
         let physical = found.start | page & (found.bytes - 1);

@@ -191,13 +191,30 @@ fn harts(board: &Board) -> Vec<Finding> {
         };
         findings.push(finding);
     }
+    findings.extend(executor(board));
     findings.extend(parked(board));
     findings
 }
 
+/// The executor that the tree asks for.
+fn executor(board: &Board) -> Option<Finding> {
+    const WHAT: &str = "executor";
+    let finding = match board.machine.executor? {
+        Ok(weak) => Finding::good(WHAT, format!("hart {} is the weak core", weak.hart.id)),
+        Err(reason) => {
+            let cure = "change the machine, or remove `poorwill,executor` from `/chosen`";
+            Finding::bad(WHAT, LACKING, format!("none: {reason}"), cure)
+        }
+    };
+    Some(finding)
+}
+
 /// A finding for each hart that parks.
 fn parked(board: &Board) -> impl Iterator<Item = Finding> {
-    board.harts.iter().filter_map(|hart| {
+    let weak = board.machine.executor.and_then(Result::ok);
+    let weak = weak.map(|weak| weak.hart.id);
+    let others = (board.harts.iter()).filter(move |hart| weak.is_none() || hart.id != weak);
+    others.filter_map(|hart| {
         let why = match hart.state {
             HartState::Usable => return None,
             HartState::Disabled => "the tree disables it",

@@ -96,15 +96,22 @@ impl Entry {
         }
     }
 
-    /// Returns whether the entry matches the address. `before` is the previous entry's register.
-    pub(super) fn matches(&self, before: u64, address: u64) -> bool {
-        let word = address >> ADDRESS_SHIFT;
-        match self.config & config::NAPOT {
-            config::OFF => false,
-            config::TOR => before <= word && word < self.address,
+    /// The addresses that the entry matches; `None` if it is off. `before` is the previous entry's
+    /// register.
+    pub(super) fn range(&self, before: u64) -> Option<PhysRange> {
+        let (start, end) = match self.config & config::NAPOT {
+            config::OFF => return None,
+            config::TOR => (before, self.address.max(before)),
             // The register's lowest zero, and the ones below it, tell the size (table 3.10).
-            _ => (word ^ self.address) & !(self.address ^ (self.address + 1)) == 0,
-        }
+            _ => {
+                let size = self.address ^ (self.address + 1);
+                (self.address & !size, (self.address | size) + 1)
+            }
+        };
+        Some(PhysRange {
+            start: start << ADDRESS_SHIFT,
+            end: (end << ADDRESS_SHIFT).min(ALL_ADDRESSES.end),
+        })
     }
 
     /// Returns whether a matching access with these rights is allowed.

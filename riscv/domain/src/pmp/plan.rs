@@ -63,9 +63,9 @@ pub enum PlanError {
 /// The entries of a hart's PMP, lowest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PmpPlan {
-    entries: ArrayVec<Entry, MAX_ENTRIES>,
+    pub(super) entries: ArrayVec<Entry, MAX_ENTRIES>,
     /// log2 of the alignment of every range in bytes.
-    unit_bits: u32,
+    pub(super) unit_bits: u32,
 }
 
 impl PmpPlan {
@@ -132,39 +132,6 @@ impl PmpPlan {
         }
     }
 
-    /// The plan for a weak hart, whose lower mode runs translated code of the OS: it reads and
-    /// writes `memory`, reads and executes `code`, a naturally aligned power of two, and reads the
-    /// double word at `mtime`.
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError`].
-    pub fn of_translated_code(
-        memory: impl Iterator<Item = PhysRange>,
-        code: PhysRange,
-        mtime: u64,
-        pmp: Pmp,
-    ) -> Result<Self, PlanError> {
-        let mut draft = Draft::default();
-        let time = PhysRange::new(mtime, size_of::<u64>() as u64);
-        draft.push(Entry::napot(code, Access::ReadExecute));
-        draft.push(Entry::napot(time, Access::Read));
-        draft.cover(&Ranges::union(memory)?, Access::ReadWrite);
-        if draft.needed > MAX_ENTRIES {
-            return Err(PlanError::Entries {
-                needed: draft.needed,
-                there: pmp.entries,
-            });
-        }
-        let plan = PmpPlan {
-            entries: draft.entries,
-            // The double word is the smallest range.
-            unit_bits: time.length().ilog2(),
-        };
-        plan.fits(pmp)?;
-        Ok(plan)
-    }
-
     /// Checks that a hart with this PMP can carry out the plan. The plan may have been made for
     /// another PMP.
     ///
@@ -192,18 +159,20 @@ impl PmpPlan {
         Ok(())
     }
 
-    /// Returns whether S-mode may make an access of these rights to `bytes` bytes. It is naturally
-    /// aligned and at most a page, so that it lies in one unit of the plan.
+    /// Returns whether S-mode may make all accesses of these rights to `bytes` bytes. False if several
+    /// entries match them.
     #[must_use]
     pub fn allows(&self, address: u64, bytes: u64, access: Access) -> bool {
-        debug_assert!(address.is_multiple_of(bytes) && bytes <= 1 << self.unit_bits);
-        if address >= ALL_ADDRESSES.end {
+        let Some(end) = address.checked_add(bytes) else {
             return false;
-        }
+        };
         let mut before = 0;
         for entry in &self.entries {
-            if entry.matches(before, address) {
-                return entry.permits(access);
+            if let Some(range) = entry.range(before)
+                && range.start < end
+                && address < range.end
+            {
+                return range.start <= address && end <= range.end && entry.permits(access);
             }
             before = entry.address;
         }
@@ -328,15 +297,15 @@ impl Layers {
 
 /// A plan that may have more entries than a hart can have.
 #[derive(Default)]
-struct Draft {
-    entries: ArrayVec<Entry, MAX_ENTRIES>,
-    needed: usize,
+pub(super) struct Draft {
+    pub(super) entries: ArrayVec<Entry, MAX_ENTRIES>,
+    pub(super) needed: usize,
 }
 
 impl Draft {
     /// Adds an entry. Entries past the last place are only counted; `PmpPlan::new` compares the
     /// count.
-    fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: Entry) {
         self.needed += 1;
         if !self.entries.is_full() {
             self.entries.push(entry);
@@ -345,20 +314,33 @@ impl Draft {
 
     /// Adds entries with this access for all ranges.
     fn cover(&mut self, ranges: &Ranges, access: Access) {
-        for range in ranges.iter() {
-            let blocks = aligned_blocks(range);
-            let base = Entry::base(range.start);
-            // The register before the first entry counts as zero.
-            let before = self.entries.last().map_or(0, |last| last.address);
-            let has_base = before == base.address;
-            if blocks.clone().count() <= 2 - usize::from(has_base) {
-                blocks.for_each(|block| self.push(Entry::napot(block, access)));
-                continue;
-            }
-            if !has_base {
-                self.push(base);
-            }
-            self.push(Entry::top(range.end, access));
+        ranges
+            .iter()
+            .for_each(|range| self.cover_range(range, access));
+    }
+
+    /// Adds entries with this access for a range.
+    pub(super) fn cover_range(&mut self, range: PhysRange, access: Access) {
+        let blocks = aligned_blocks(range);
+        if blocks.clone().count() <= 2 - usize::from(self.has_base(range)) {
+            blocks.for_each(|block| self.push(Entry::napot(block, access)));
+        } else {
+            self.top(range, access);
         }
+    }
+
+    /// Returns whether the last register is the start of a range.
+    fn has_base(&self, range: PhysRange) -> bool {
+        // The register before the first entry counts as zero.
+        let before = self.entries.last().map_or(0, |last| last.address);
+        before == Entry::base(range.start).address
+    }
+
+    /// Adds an entry with this access that ends a range, and its start if that is not there.
+    pub(super) fn top(&mut self, range: PhysRange, access: Access) {
+        if !self.has_base(range) {
+            self.push(Entry::base(range.start));
+        }
+        self.push(Entry::top(range.end, access));
     }
 }

@@ -3,7 +3,9 @@
 
 use poorwill_arch::{fence, hart_id, pmp as registers};
 use poorwill_domain::Fence;
-use poorwill_domain::pmp::{Lost, MAX_ENTRIES, PlanError, Pmp, PmpPlan, PmpRegisters};
+use poorwill_domain::pmp::{
+    Lost, MAX_ENTRIES, PlanError, Pmp, PmpPlan, PmpRegisters, TranslatedCode,
+};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::Protection;
 use thiserror::Error;
@@ -118,13 +120,12 @@ pub(crate) fn start_hart(domain: &LiveDomain) -> Result<(), PmpError> {
 ///
 /// # Errors
 ///
-/// [`PmpError`].
-pub(crate) fn start_translated_code(
-    memory: impl Iterator<Item = PhysRange>,
-    code: PhysRange,
-    mtime: u64,
-) -> Result<(), PmpError> {
-    let plan = PmpPlan::of_translated_code(memory, code, mtime, probe());
+/// [`PmpError`]: translated code must not run.
+// Not inlined: the plan takes much stack.
+#[inline(never)]
+pub(crate) fn start_translated_code(reach: &TranslatedCode) -> Result<(), PmpError> {
+    let memory = all().flat_map(|domain| domain.memory.ranges().iter().copied());
+    let plan = PmpPlan::of_translated_code(memory, reach, probe());
     write(&plan.map_err(of_this_hart)?)
 }
 

@@ -6,6 +6,8 @@
 use poorwill_translate::End;
 
 use super::lent::Lent;
+#[cfg(feature = "hand-back")]
+use crate::hart;
 use crate::hart::ThisHart;
 #[cfg(feature = "hand-back")]
 use crate::platform::platform;
@@ -25,21 +27,13 @@ const OWN_NS: u64 = 2000;
 #[cfg(feature = "hand-back")]
 const MOST: u64 = 100_000;
 
-/// Lets the hart run the OS for a moment, and then trap into machine mode. Returns false if the half
-/// ends.
+/// Returns whether the weak hart goes on with the half after it has given the hart back.
 #[cfg(feature = "hand-back")]
-pub(super) fn call_again(hart: ThisHart, lent: &mut Lent) -> bool {
-    match lent.end {
-        // Without Sstc the machine timer is the OS's.
-        _ if !hart.description.extensions.sstc => return false,
-        // The hart serves the call, and lends again at its end.
-        End::Call => {}
-        End::Turn => {
-            let time = &platform().time;
-            let due = time.ticks() + time.ticks_in(OWN_NS);
-            hart.timer().set_machine_timer(due);
-        }
-        End::User | End::Sleep | End::Unknown | End::Late | End::Absent => return false,
+pub(super) fn goes_on(lent: &mut Lent) -> bool {
+    // Without Sstc the machine timer is the OS's.
+    let has_timer = hart::all()[lent.place].description.extensions.sstc;
+    if !has_timer || !matches!(lent.end, End::Call | End::Turn) {
+        return false;
     }
     lent.half.hand_backs += 1;
     lent.half.hand_backs < MOST
@@ -47,6 +41,21 @@ pub(super) fn call_again(hart: ThisHart, lent: &mut Lent) -> bool {
 
 /// Returns false: each hand-back ends the half.
 #[cfg(not(feature = "hand-back"))]
-pub(super) fn call_again(_hart: ThisHart, _lent: &mut Lent) -> bool {
+pub(super) fn goes_on(_lent: &mut Lent) -> bool {
     false
 }
+
+/// Lets the hart, whose half goes on, run the OS for a moment and then trap into machine mode. One
+/// that serves a call lends again at its end.
+#[cfg(feature = "hand-back")]
+pub(super) fn call_again(hart: ThisHart, lent: &Lent) {
+    if lent.half.is_open() && lent.end == End::Turn {
+        let time = &platform().time;
+        let due = time.ticks() + time.ticks_in(OWN_NS);
+        hart.timer().set_machine_timer(due);
+    }
+}
+
+/// Does nothing: no half goes on.
+#[cfg(not(feature = "hand-back"))]
+pub(super) fn call_again(_hart: ThisHart, _lent: &Lent) {}

@@ -1,14 +1,12 @@
 //! Memory, devices and time for a lent hart.
 
-use core::cell::Cell;
-
 use poorwill_arch::{csr, fence, guarded};
 use poorwill_domain::pmp::{Access, PmpPlan};
 use poorwill_hart::Progression;
 use poorwill_hart::emulation::{self, Operation};
 use poorwill_hart::interrupt;
 use poorwill_memory::PAGE_BYTES;
-use poorwill_translate::Host;
+use poorwill_translate::{Host, KnownMemory};
 
 use super::lent::Executor;
 use crate::domain::LiveDomain;
@@ -24,25 +22,8 @@ pub(super) struct Reach<'a> {
     pub(super) place: usize,
     /// All lent harts, by their places.
     pub(super) lent: u32,
-    /// Pages that were found to be the OS's memory.
-    pub(super) known: &'a KnownPages,
-}
-
-/// Pages that are the OS's memory, by their hash; odd places are free.
-#[derive(Debug)]
-pub(super) struct KnownPages([Cell<u64>; KnownPages::COUNT]);
-
-impl KnownPages {
-    /// A power of two.
-    const COUNT: usize = 32;
-
-    pub(super) fn new() -> Self {
-        KnownPages([const { Cell::new(1) }; Self::COUNT])
-    }
-
-    fn place(&self, page: u64) -> &Cell<u64> {
-        &self.0[(page / PAGE_BYTES) as usize % Self::COUNT]
-    }
+    /// What was found to be the OS's memory.
+    pub(super) known: &'a KnownMemory,
 }
 
 impl Reach<'_> {
@@ -78,16 +59,10 @@ impl Reach<'_> {
 
 impl Host for Reach<'_> {
     fn is_memory(&self, page: u64) -> bool {
-        let known = self.known.place(page);
-        if known.get() == page {
-            return true;
-        }
-        let is_memory = self.domain.bytes(PAGE_BYTES, page, 0).is_ok()
-            && self.plan.allows(page, PAGE_BYTES, Access::All);
-        if is_memory {
-            known.set(page);
-        }
-        is_memory
+        self.known.has(page, |start, bytes| {
+            self.domain.bytes(bytes, start, 0).is_ok()
+                && self.plan.allows(start, bytes, Access::All)
+        })
     }
 
     fn load(&self, address: u64, bytes: u64) -> u64 {
@@ -128,34 +103,22 @@ impl Host for Reach<'_> {
         most.min(in_page)
     }
 
-    fn has_halves(&self, address: u64, halves: &[u16]) -> bool {
-        // SAFETY: any bits are a double word.
-        let (first, middle, last) = unsafe { halves.align_to::<u64>() };
-        let start = self.at::<u16>(address);
-        let has = |offset: usize, half: &u16| {
-            // SAFETY: as for loads; a block lies in one page.
-            unsafe { start.wrapping_add(offset).read_volatile() == *half }
-        };
-        if !(address / 2 + first.len() as u64).is_multiple_of(4) {
-            return (halves.iter().enumerate()).all(|(offset, half)| has(offset, half));
+    fn load_words(&self, address: u64, words: &mut [u64]) {
+        let start = self.at::<u64>(address);
+        for (number, word) in words.iter_mut().enumerate() {
+            // SAFETY: as for loads; the words lie in one page.
+            *word = unsafe { start.wrapping_add(number).read_volatile() };
         }
-        let words = start.wrapping_add(first.len()).cast::<u64>();
-        let has_word = |number: usize, word: &u64| {
-            // SAFETY: as above; the address is a multiple of 8.
-            unsafe { words.wrapping_add(number).read_volatile() == *word }
-        };
-        let rest = halves.len() - last.len();
-        (first.iter().enumerate()).all(|(offset, half)| has(offset, half))
-            && (middle.iter().enumerate()).all(|(number, word)| has_word(number, word))
-            && (last.iter().enumerate()).all(|(offset, half)| has(rest + offset, half))
     }
 
-    fn load_halves(&self, address: u64, halves: &mut [u16]) {
-        let start = self.at::<u16>(address);
-        for (number, half) in halves.iter_mut().enumerate() {
-            // SAFETY: as for loads; the half-words lie in one page.
-            *half = unsafe { start.wrapping_add(number).read_volatile() };
-        }
+    fn has_words(&self, address: u64, words: &[u64]) -> bool {
+        let start = self.at::<u64>(address);
+        let pairs = words.iter().enumerate();
+        let differences = pairs.fold(0, |bits, (number, word)| {
+            // SAFETY: as for loads; the words lie in one page.
+            bits | unsafe { start.wrapping_add(number).read_volatile() } ^ word
+        });
+        differences == 0
     }
 
     fn load_device(&self, address: u64, bytes: u64) -> Option<u64> {

@@ -37,7 +37,7 @@ pub(crate) fn resume(hart: ThisHart, vector: EntryPoint) {
     {
         let mut lent = LENT.lock();
         if lent.half.is_open() {
-            report(hart, &mut lent);
+            report(&mut lent);
         }
         lent.half = Half::begin(Kind::Resume, platform().time.ticks());
     }
@@ -73,6 +73,7 @@ fn ask(executor: &Executor, hart: ThisHart, place: usize) {
         if time.ticks() >= latest && executor.ask.withdraw() {
             let mut lent = LENT.lock();
             lent.end = End::Absent;
+            report(&mut lent);
             executor.give_back(lent.running());
             return hart::others().for_each(Hart::ring);
         }
@@ -95,15 +96,15 @@ pub(super) fn wait(executor: &Executor, hart: ThisHart, place: usize) -> ! {
 }
 
 /// Continues the OS on the calling hart, which was given back. The hart at which the work has ended
-/// reports it, and serves the OS's call, if that was the end. The hart serves the call on its empty
-/// stack: one that sleeps lends again in it.
+/// serves the OS's call, if that was the end. It serves the call on its empty stack: one that sleeps
+/// lends again in it.
 fn go_on(own: ThisHart, place: usize) -> ! {
     let mut frame = entry::frame_at(EntryPoint::default());
     let calls = {
         let mut lent = LENT.lock();
         let is_end = lent.place == place;
-        if is_end && !hand_back::call_again(own, &mut lent) {
-            report(own, &mut lent);
+        if is_end {
+            hand_back::call_again(own, &lent);
         }
         take_back(own, &mut frame, &mut lent.harts[place]);
         arm(own);
@@ -157,7 +158,7 @@ pub(crate) fn lend_again(hart: ThisHart, frame: &TrapFrame) {
         let others_run = hart::others().any(|other| other.state() != HsmState::Stopped);
         if !frame.is_of_supervisor() || others_run {
             lent.end = if others_run { End::Turn } else { End::User };
-            return report(hart, &mut lent);
+            return report(&mut lent);
         }
     }
     hart.timer().set_machine_timer(NEVER);

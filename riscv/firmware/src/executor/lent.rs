@@ -125,7 +125,11 @@ pub(super) static LENT: Mutex<Lent> = Mutex::new(Lent {
 ///
 /// `machine` describes this machine, and this is called once.
 pub(crate) unsafe fn start(machine: &Machine) {
-    let WeakHart { hart, context } = match machine.executor {
+    let WeakHart {
+        hart,
+        context,
+        without,
+    } = match machine.executor {
         None => return,
         Some(Err(error)) => return say!("executor is off: {error}"),
         Some(Ok(weak)) => weak,
@@ -139,7 +143,7 @@ pub(crate) unsafe fn start(machine: &Machine) {
     let [mtime] = *machine.mtime else {
         return say!("executor is off: several MTIME registers");
     };
-    lower::place(mtime);
+    lower::place(mtime, without);
     LENT.lock().harts = harts.map(|_| VirtualHart::new()).collect();
     EXECUTOR.call_once(|| {
         // SAFETY: by the caller's contract the tree is right; it names these registers.

@@ -42,7 +42,7 @@ fn begin(hart: ThisHart, frame: &TrapFrame) {
     {
         let mut lent = LENT.lock();
         if lent.half.is_open() {
-            report(hart, &mut lent);
+            report(&mut lent);
         }
         lent.half = Half::begin(Kind::Suspend, platform().time.ticks());
     }

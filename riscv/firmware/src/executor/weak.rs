@@ -4,13 +4,16 @@ use core::sync::atomic::Ordering;
 
 use poorwill_arch::{counters, csr, fence, set_thread_pointer, wait_for_interrupt};
 use poorwill_hart::{HsmState, IpiDevice, NEVER, interrupt};
-use poorwill_translate::{Activity, Blocks, End, Stop, VirtualHart, first_deadline, next_turn};
+use poorwill_translate::{
+    Activity, Blocks, End, KnownMemory, Stop, VirtualHart, first_deadline, next_turn,
+};
 
 use super::calls;
 use super::hand_back;
-use super::host::{KnownPages, Reach};
+use super::host::Reach;
 use super::lent::{Executor, LENT, Lent, executor};
 use super::lower::{self, BLOCKS, Lower};
+use super::report::report;
 use crate::entry::{self, stack};
 use crate::hart::{self, Hart};
 use crate::platform::platform;
@@ -22,7 +25,7 @@ const TURN: u64 = 10_000;
 const TURN_NS: u64 = 200_000;
 
 /// Maximum time for the work of a lending, without waits for interrupts.
-const MOST_WORK_MS: u64 = 10_000;
+const MOST_WORK_MS: u64 = [10_000, 100_000][cfg!(feature = "check-blocks") as usize];
 
 /// Waits for lent harts, for ever.
 ///
@@ -58,9 +61,14 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
             // No other hart has a job while its OS is lent.
             let given = stack::for_job(|| run(executor, &mut lent));
             lent.half.own += csr::read::<{ csr::MINSTRET }>().wrapping_sub(before);
+            if !hand_back::goes_on(&mut lent) {
+                report(&mut lent);
+            }
             given
         };
         stack::verify(stack_top);
+        #[cfg(feature = "check-blocks")]
+        super::report::compared();
         // The next lending may begin once a hart is given back.
         executor.ask.end();
         let waiting = executor.give_back(given);
@@ -80,7 +88,7 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
         // The lender has looked.
         return lent.running();
     };
-    let known = KnownPages::new();
+    let known = KnownMemory::new();
     let reach = |place, lent| Reach {
         domain,
         plan,
@@ -127,6 +135,7 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
             Stop::User => break End::User,
             Stop::Unknown => break End::Unknown,
             Stop::Lost => panic!("translated code has left its region"),
+            Stop::Differs(difference) => panic!("{difference}"),
         }
     };
     lent.place = place;
@@ -147,7 +156,8 @@ fn turn(
     };
     let time = &platform().time;
     let until = time.ticks() + time.ticks_in(TURN_NS);
-    hart.run_translated(blocks, &mut Lower(&reach.executor.deadline), reach, until)
+    let mut lower = Lower::new(&reach.executor.deadline);
+    hart.run_translated(blocks, &mut lower, reach, until)
 }
 
 /// Waits for an interrupt of a lent hart, all of which wait. Returns the ticks of the wait. May

@@ -5,10 +5,12 @@ use poorwill_hart::emulation::status;
 use poorwill_isa::{Direction, Instruction, MemoryAccess, Operation, encode};
 
 use super::region::SLOTS;
-use super::sites::Site;
+use super::sites::{Site, WINDOWS};
+
 use super::stacks::STACK_POINTER;
 use super::translate::{Flow, Translator, with_register};
-use super::writer::{A, B, C, D, DISTANCE, is_kept, offset, target};
+use super::windows::Select;
+use super::writer::{A, B, BREAK, C, D, DISTANCE, is_kept, offset, target};
 
 /// log2 of the bytes of a table's entry.
 const SLOT_SHIFT: i32 = 4;
@@ -41,10 +43,40 @@ impl Translator<'_, '_> {
                 }
                 immediate
             }
+            Site::Both => {
+                self.select(base);
+                immediate
+            }
             Site::Stack | Site::Table => {
                 self.look_up(base, immediate, bytes, table);
                 0
             }
+        }
+    }
+
+    /// Leaves a physical address in [`C`], by the window that a bit of the address tells.
+    fn select(&mut self, base: u8) {
+        let Some(Select { bit, clear }) = self.windows.select else {
+            return self.writer.put(BREAK);
+        };
+        let writer = &mut *self.writer;
+        let base = writer.source(base, A);
+        let left = 63 - bit.cast_signed();
+        if left != 0 {
+            writer.immediate(Operation::Slli, B, base, left);
+        }
+        writer.immediate(Operation::Srai, B, if left != 0 { B } else { base }, 63);
+        writer.load_kept(C, offset::STEP);
+        writer.register(Operation::And, B, B, C);
+        let mut distance = DISTANCE;
+        if clear != 0 {
+            writer.load_kept(C, offset::DISTANCE);
+            distance = C;
+        }
+        writer.register(Operation::Add, C, base, distance);
+        writer.register(Operation::Add, C, C, B);
+        if (0..WINDOWS).any(|number| self.windows.is_guarded(number)) {
+            self.guard();
         }
     }
 
@@ -131,12 +163,15 @@ impl Translator<'_, '_> {
 
     /// How the current instruction finds its memory.
     fn site(&self, base: u8) -> Site {
+        if self.options.tables_only {
+            return Site::Table;
+        }
         let pc = self.code.address(self.at);
         let guess = match self.values.of(base) {
             Some(value) if base != STACK_POINTER => self.windows.of(value, self.tables.reach),
             _ => self.windows.guess(base),
         };
-        match self.notes.site(pc, guess) {
+        match self.windows.usable(self.notes.site(pc, guess)) {
             // The note of another instruction.
             Site::Stack if base != STACK_POINTER => Site::Table,
             site => site,

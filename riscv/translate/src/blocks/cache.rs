@@ -2,22 +2,19 @@
 
 use core::mem::offset_of;
 
-use arrayvec::ArrayVec;
-use poorwill_hart::page_entry::Intent;
 use poorwill_isa::{Operation, encode};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-use super::leaf;
-use super::region::{Block, Environment, HEADS, JUMPS, Place, REGION_BYTES, Region, SLOTS, Slot};
+use super::leaf::{self, Regions};
+use super::region::{
+    Block, CHUNK, Environment, HEADS, Index, JUMP_SETS, Place, REGION_BYTES, Region, SLOTS, Slot,
+};
 use super::stacks::Stacks;
-use super::translate::{self, Code, MOST_HALVES, Options, Tables};
-use super::values::Values;
+use super::text::Text;
+use super::translate::{self, Code, Options, Tables};
 use super::windows::{self, Windows};
 use super::writer::{A, Full, LEAVE_WORDS, Writer};
 use crate::host::Host;
-
-/// The count of an address whose first instruction the interpreter executes.
-const NEVER: u8 = u8::MAX;
 
 /// A place in translated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +67,7 @@ pub(super) enum PagesAre {
 #[derive(Debug)]
 pub struct Blocks<'a> {
     pub(super) region: &'a mut Region,
+    pub(super) index: &'a mut Index,
     pub(super) environment: &'a mut Environment,
     /// Physical address of the region.
     base: u64,
@@ -79,8 +77,12 @@ pub struct Blocks<'a> {
     pub(super) blocks: usize,
     pub(super) words: usize,
     pub(super) places: usize,
-    pub(super) halves: usize,
+    pub(super) sources: usize,
     pub(super) pages: usize,
+    /// Where the tables of pages have some of larger leaves.
+    large_leaves: Regions,
+    /// Where the pages with code are.
+    pub(super) in_pages: Regions,
     /// Whether the pages are those of the OS's tables.
     pub(super) pages_are: PagesAre,
     /// Number of times that all blocks were dropped.
@@ -89,19 +91,26 @@ pub struct Blocks<'a> {
     pub(super) has_changed: bool,
     pub(super) windows: Windows,
     pub(super) stacks: Stacks,
+    /// The environment has the floating-point registers of the hart that runs.
+    pub(super) has_float: bool,
+    pub(super) text: Text,
     /// What translated code has left in [`STACK`](super::writer::STACK).
     pub(super) stack_register: u64,
     /// What translated code reaches: a range with the OS's memory, and MTIME's page.
     pub(super) reach: [PhysRange; 2],
+    /// A bit that [`guard`](windows::guard) names.
+    guard: Option<u32>,
+    /// Instructions of blocks that were compared with the interpreter's.
+    #[cfg(feature = "check")]
+    pub(super) compared: u64,
 }
 
 impl<'a> Blocks<'a> {
-    /// No blocks. `environment` lies at the physical address `page`, `region` follows it, and `memory`
+    /// No blocks. The environment lies at the physical address `page`, the region follows it, and `memory`
     /// has all memory of the OS.
     #[must_use]
     pub fn new(
-        region: &'a mut Region,
-        environment: &'a mut Environment,
+        (index, region, environment): (&'a mut Index, &'a mut Region, &'a mut Environment),
         page: u64,
         memory: PhysRange,
         options: Options,
@@ -112,6 +121,7 @@ impl<'a> Blocks<'a> {
         let reach = [memory.hull(own), PhysRange::new(time, PAGE_BYTES)];
         let mut blocks = Blocks {
             region,
+            index,
             environment,
             base,
             page,
@@ -119,17 +129,24 @@ impl<'a> Blocks<'a> {
             blocks: 0,
             words: 0,
             places: 0,
-            halves: 0,
+            sources: 0,
             pages: 0,
+            large_leaves: Regions::default(),
+            in_pages: Regions::default(),
             pages_are: PagesAre::Checked,
             generation: 0,
             has_changed: false,
             windows: Windows::default(),
             stacks: Stacks::default(),
+            has_float: false,
+            text: Text::NONE,
             stack_register: 0,
             reach,
+            guard: windows::guard(reach),
+            #[cfg(feature = "check")]
+            compared: 0,
         };
-        blocks.region.notes.clear();
+        blocks.index.notes.clear();
         blocks.clear();
         blocks
     }
@@ -139,15 +156,24 @@ impl<'a> Blocks<'a> {
         self.blocks = 0;
         self.words = 0;
         self.places = 0;
-        self.halves = 0;
+        self.sources = 0;
         self.pages = 0;
-        self.region.heads.fill(0);
-        self.region.executions.fill(0);
-        self.region.page_hash.fill(0);
+        self.in_pages = Regions::default();
+        self.index.heads.fill(0);
+        self.index.executions.fill(0);
+        self.index.page_hash.fill(0);
         self.forget_jumps();
         self.forget_pages();
         self.generation += 1;
         self.has_changed = true;
+    }
+
+    /// Replaces words of translated code, for tests. Returns their number.
+    #[cfg(feature = "fake")]
+    pub fn replace(&mut self, word: u32, by: u32) -> usize {
+        let words = self.region.words[..self.words].iter_mut();
+        let found = words.filter(|it| **it == word);
+        found.map(|it| *it = by).count()
     }
 
     /// Numbers of blocks, of their words, and of pages with code.
@@ -157,40 +183,27 @@ impl<'a> Blocks<'a> {
     }
 
     pub(super) fn forget_jumps(&mut self) {
-        self.region.jumps.fill(Slot::EMPTY);
+        self.region.jumps.fill([Slot::EMPTY; 2]);
     }
 
     /// Empties the tables of pages.
     pub(super) fn forget_pages(&mut self) {
+        self.large_leaves = Regions::default();
         self.region.loads.fill(Slot::EMPTY);
         self.forget_stores();
-    }
-
-    /// Empties the entries of pages that are elsewhere now. `page_at`: what an address leads to.
-    pub(super) fn check_tables(&mut self, page_at: impl Fn(u64, Intent) -> Option<Page>) {
-        self.forget_stacks();
-        let region = &mut *self.region;
-        let loads = region.loads.iter_mut().map(|slot| (slot, Intent::Load));
-        let stores = region.stores.iter_mut().map(|slot| (slot, Intent::Store));
-        let shifts = region.shifts.iter_mut().flatten();
-        for ((slot, intent), shift) in loads.chain(stores).zip(shifts) {
-            if slot.tag == Slot::EMPTY.tag {
-                continue;
-            }
-            let page = page_at(slot.tag.wrapping_mul(PAGE_BYTES), intent);
-            match page.filter(|page| page.distance() == slot.value) {
-                Some(page) => *shift = page.shift,
-                None => *slot = Slot::EMPTY,
-            }
-        }
     }
 
     /// Empties the entries of pages that may be of the same leaf as an address.
     pub(super) fn forget_near(&mut self, address: u64) {
         self.forget_stacks();
+        let own = Self::slot_of(address);
+        let all = match self.large_leaves.may_have(address) {
+            true => 0..SLOTS,
+            false => own..own + 1,
+        };
         let tables = [&mut self.region.loads, &mut self.region.stores];
-        for (table, shifts) in tables.into_iter().zip(&self.region.shifts) {
-            for (slot, shift) in table.iter_mut().zip(shifts) {
+        for (table, shifts) in tables.into_iter().zip(&self.index.shifts) {
+            for (slot, shift) in table[all.clone()].iter_mut().zip(&shifts[all.clone()]) {
                 if leaf::has(slot.tag.wrapping_mul(PAGE_BYTES), *shift, address) {
                     *slot = Slot::EMPTY;
                 }
@@ -198,20 +211,28 @@ impl<'a> Blocks<'a> {
         }
     }
 
+    /// Number of an address's entry in a table of pages.
+    fn slot_of(address: u64) -> usize {
+        (address / PAGE_BYTES) as usize % SLOTS
+    }
+
     pub(super) fn forget_stores(&mut self) {
         self.region.stores.fill(Slot::EMPTY);
         self.forget_stacks();
     }
 
-    /// Lets translated code access a page. Pages with code take no stores, so that the interpreter sees
-    /// these.
+    /// Lets translated code access a page. Pages with code and those of the text take no stores, so that
+    /// the interpreter sees these.
     pub(super) fn open(&mut self, page: Page, stores: bool) {
-        if stores && self.has_code(page.physical) {
+        if stores && (self.has_code(page.physical) || self.text.has(page.physical)) {
             return;
         }
+        if page.shift > leaf::PAGE_SHIFT {
+            self.large_leaves.note(page.page, page.shift);
+        }
         let tag = page.page / PAGE_BYTES;
-        let place = tag as usize % SLOTS;
-        self.region.shifts[usize::from(stores)][place] = page.shift;
+        let place = Self::slot_of(page.page);
+        self.index.shifts[usize::from(stores)][place] = page.shift;
         let table = match stores {
             true => &mut self.region.stores,
             false => &mut self.region.loads,
@@ -229,7 +250,7 @@ impl<'a> Blocks<'a> {
     fn tables(&self) -> Tables {
         Tables {
             reach: self.reach,
-            guard: windows::guard(self.reach),
+            guard: self.guard,
             loads: self.base + offset_of!(Region, loads) as u64,
             stores: self.base + offset_of!(Region, stores) as u64,
         }
@@ -241,9 +262,9 @@ impl<'a> Blocks<'a> {
 
     /// The live block that begins at an address.
     pub(super) fn find(&self, pc: u64) -> Option<usize> {
-        let mut next = self.region.heads[Self::head(pc)];
+        let mut next = self.index.heads[Self::head(pc)];
         while let Some(number) = usize::from(next).checked_sub(1) {
-            let block = &self.region.blocks[number];
+            let block = &self.index.blocks[number];
             if block.pc == pc && block.live != 0 {
                 return Some(number);
             }
@@ -254,7 +275,7 @@ impl<'a> Blocks<'a> {
 
     /// Physical address of the translation of a place's instruction.
     pub(super) fn address(&self, found: Found) -> u64 {
-        let block = &self.region.blocks[found.block];
+        let block = &self.index.blocks[found.block];
         let place = self.region.places[block.place as usize + found.place];
         self.address_of_word(block.word + u32::from(place.word))
     }
@@ -263,11 +284,16 @@ impl<'a> Blocks<'a> {
     pub(super) fn place_of(&self, address: u64) -> Option<Found> {
         let first = self.address_of_word(0);
         let word = u32::try_from(address.checked_sub(first)? / 4).ok()?;
-        let blocks = &self.region.blocks[..self.blocks];
-        let number = blocks.partition_point(|block| block.word <= word);
-        let number = number.checked_sub(1)?;
-        let block = &blocks[number];
-        let in_block = word - block.word;
+        if word as usize >= self.words {
+            return None;
+        }
+        let blocks = &self.index.blocks[..self.blocks];
+        let mut number = usize::from(self.index.chunks[word as usize / CHUNK]);
+        while blocks.get(number + 1).is_some_and(|next| next.word <= word) {
+            number += 1;
+        }
+        let block = blocks.get(number)?;
+        let in_block = word.checked_sub(block.word)?;
         if in_block >= u32::from(block.words) {
             return None;
         }
@@ -285,13 +311,13 @@ impl<'a> Blocks<'a> {
 
     /// The place itself, and its block.
     pub(super) fn at(&self, found: Found) -> (&Block, Place) {
-        let block = &self.region.blocks[found.block];
+        let block = &self.index.blocks[found.block];
         (block, self.places_of(block)[found.place])
     }
 
     /// Where the block goes on with an address; `None` if no instruction of it is there.
     pub(super) fn place_at(&self, number: usize, pc: u64) -> Option<Found> {
-        let block = self.region.blocks[..self.blocks].get(number)?;
+        let block = self.index.blocks[..self.blocks].get(number)?;
         let at = u8::try_from(pc.wrapping_sub(block.pc) / 2).ok()?;
         if block.live == 0 || u16::from(at) >= block.halves {
             return None;
@@ -317,15 +343,17 @@ impl<'a> Blocks<'a> {
     pub(super) fn link(&mut self, from: Found, to: usize) {
         let (block, place) = self.at(from);
         let word = block.word + u32::from(place.word);
-        if block.live != 0 {
-            self.put_jump(word, self.region.blocks[to].word);
+        if block.live != 0 && !self.options.is_checked() {
+            self.put_jump(word, self.index.blocks[to].word);
         }
     }
 
     /// Lets a dropped block jump to the new one of its address.
     pub(super) fn forward(&mut self, old: usize, new: usize) {
-        let word = self.region.blocks[old].word;
-        self.put_jump(word, self.region.blocks[new].word);
+        let word = self.index.blocks[old].word;
+        if !self.options.is_checked() {
+            self.put_jump(word, self.index.blocks[new].word);
+        }
     }
 
     /// Puts a jump from a word to another one into one or two words.
@@ -343,27 +371,38 @@ impl<'a> Blocks<'a> {
         self.has_changed = true;
     }
 
+    /// Lets jumps that lead to a dropped block of the same address go to a block.
+    pub(super) fn renew_jump(&mut self, number: usize) {
+        let pc = self.index.blocks[number].pc;
+        let set = &self.region.jumps[(pc / 2) as usize % JUMP_SETS];
+        if set.iter().any(|slot| slot.tag == pc) {
+            self.enter_jump(number);
+        }
+    }
+
     /// Enters a block into the table of jumps.
     pub(super) fn enter_jump(&mut self, number: usize) {
-        let block = &self.region.blocks[number];
+        if self.options.is_checked() {
+            return;
+        }
+        let block = &self.index.blocks[number];
         let slot = Slot {
             tag: block.pc,
             value: self.address_of_word(block.word),
         };
-        self.region.jumps[(block.pc / 2) as usize % JUMPS] = slot;
+        let set = &mut self.region.jumps[(block.pc / 2) as usize % JUMP_SETS];
+        if set[0].tag != slot.tag {
+            set[1] = set[0];
+        }
+        set[0] = slot;
     }
 
     /// Counts an execution of an address without a block. Returns whether it is to be translated.
     pub(super) fn is_frequent(&mut self, pc: u64) -> bool {
-        let count = &mut self.region.executions[Self::head(pc)];
-        match *count {
-            NEVER => false,
-            count if count >= self.options.executions => true,
-            _ => {
-                *count += 1;
-                false
-            }
-        }
+        let count = &mut self.index.executions[Self::head(pc)];
+        let is_frequent = *count >= self.options.executions;
+        *count = count.saturating_add(1);
+        is_frequent
     }
 
     /// Translates the block at an address, which has this physical address. Returns its number.
@@ -374,17 +413,12 @@ impl<'a> Blocks<'a> {
         at: CodeAt,
         host: &impl Host,
     ) -> Option<usize> {
-        let in_page = (PAGE_BYTES - pc % PAGE_BYTES) as usize / 2;
-        let mut halves = ArrayVec::from([0; MOST_HALVES]);
-        halves.truncate(in_page);
-        host.load_halves(at.physical, &mut halves);
-        let code = Code { pc, halves };
-        let values = Values::new(x);
-        match self.try_translate(&code, at, values) {
+        let code = Code::load(pc, at.physical, host);
+        match self.try_translate(&code, at, x) {
             Ok(number) => number,
             Err(Full) => {
                 self.clear();
-                self.try_translate(&code, at, values).ok().flatten()
+                self.try_translate(&code, at, x).ok().flatten()
             }
         }
     }
@@ -393,9 +427,9 @@ impl<'a> Blocks<'a> {
         &mut self,
         code: &Code,
         at: CodeAt,
-        values: Values,
+        x: &[u64; 32],
     ) -> Result<Option<usize>, Full> {
-        if self.blocks >= self.region.blocks.len() {
+        if self.blocks >= self.index.blocks.len() {
             return Err(Full);
         }
         let base = self.address_of_word(self.words as u32);
@@ -403,32 +437,29 @@ impl<'a> Blocks<'a> {
         let words = &mut self.region.words[self.words..];
         let places = &mut self.region.places[self.places..];
         let mut writer = Writer::new(words, places, base);
-        let places = (tables, &self.region.notes, self.windows);
-        let translated = translate::translate(&mut writer, code, places, values, self.options)?;
+        let places = (tables, &self.index.notes, self.windows);
+        let translated = translate::translate(&mut writer, code, places, x, self.options)?;
         // A dropped block has room for a jump.
         let (words, places) = (writer.word.max(2), writer.place);
         let Some(translated) = translated else {
-            self.region.executions[Self::head(code.pc)] = NEVER;
             return Ok(None);
         };
-        let source = &code.halves[..translated.halves];
-        // Double words of both can be compared.
-        self.halves += (at.physical as usize / 2).wrapping_sub(self.halves) % 4;
-        let kept = self.region.halves.get_mut(self.halves..).unwrap_or(&mut []);
+        let source = code.words_of(translated.halves);
+        let kept = self.index.sources.get_mut(self.sources..).ok_or(Full)?;
         kept.get_mut(..source.len())
             .ok_or(Full)?
             .copy_from_slice(source);
         let page = self.page_with(code.pc, at)?;
         let number = self.blocks;
-        let head = &mut self.region.heads[Self::head(code.pc)];
-        let of_page = &mut self.region.pages[page].first;
-        self.region.blocks[number] = Block {
+        let head = &mut self.index.heads[Self::head(code.pc)];
+        let of_page = &mut self.index.pages[page].first;
+        self.index.blocks[number] = Block {
             pc: code.pc,
             physical: at.physical,
             word: self.words as u32,
             words: words as u16,
-            halves: source.len() as u16,
-            half: self.halves as u32,
+            halves: translated.halves as u16,
+            source: self.sources as u32,
             place: self.places as u32,
             inline: translated.inline as u16,
             places: places as u16,
@@ -436,12 +467,15 @@ impl<'a> Blocks<'a> {
             next_of_page: *of_page,
             live: 1,
         };
+        for chunk in self.words.div_ceil(CHUNK)..(self.words + words).div_ceil(CHUNK) {
+            self.index.chunks[chunk] = number as u16;
+        }
         *head = number as u16 + 1;
         *of_page = number as u16 + 1;
         self.blocks += 1;
         self.words += words;
         self.places += places;
-        self.halves += source.len();
+        self.sources += source.len();
         self.has_changed = true;
         Ok(Some(number))
     }

@@ -2,15 +2,18 @@
 
 use poorwill_isa::{Instruction, Operation};
 
-use super::region::{JUMPS, Place};
+use super::region::{JUMP_SETS, Place};
 use super::translate::{Flow, Translator};
-use super::writer::{A, B, C, ENVIRONMENT, is_kept, offset, target};
+use super::writer::{A, B, BREAK, C, ENVIRONMENT, is_kept, offset, target};
 use crate::csr::number;
 
-/// Shifts that leave the bits of an even address that select an entry of the table of jumps, at the
-/// entry's place.
-const JUMP_LEFT: i32 = 63 - JUMPS.ilog2() as i32;
-const JUMP_RIGHT: i32 = JUMP_LEFT - 3;
+/// Shifts that leave the bits of an even address that select a set of the table of jumps, at the
+/// set's place.
+const JUMP_LEFT: i32 = 63 - JUMP_SETS.ilog2() as i32;
+const JUMP_RIGHT: i32 = JUMP_LEFT - 4;
+
+/// Offsets of the entries of a set.
+const ENTRIES: [i32; 2] = [offset::REGION, offset::REGION + 16];
 
 /// `sstatus.SIE`
 const SIE: i32 = 2;
@@ -114,19 +117,41 @@ impl Translator<'_, '_> {
         writer.immediate(Operation::Slli, A, register, JUMP_LEFT);
         writer.immediate(Operation::Srli, A, A, JUMP_RIGHT);
         writer.register(Operation::Add, A, A, ENVIRONMENT);
-        writer.immediate(Operation::Ld, C, A, offset::REGION);
-        let miss = writer.branch(Operation::Bne, C, register);
-        writer.immediate(Operation::Ld, C, A, offset::REGION + 8);
+        let other = self.try_jump(register, ENTRIES[0]);
+        self.jump_at(other, register);
+    }
+
+    /// Jumps if an entry of the set at the address in [`A`] is that of a register's address. Returns the
+    /// branch elsewhere.
+    fn try_jump(&mut self, register: u8, entry: i32) -> usize {
+        let writer = &mut *self.writer;
+        writer.immediate(Operation::Ld, C, A, entry);
+        let other = writer.branch(Operation::Bne, C, register);
+        writer.immediate(Operation::Ld, C, A, entry + 8);
         writer.immediate(Operation::Jalr, 0, C, 0);
-        self.jump_at(miss, register);
+        other
+    }
+
+    /// As [`jump`](Self::jump), where the first entry of the set is another one's.
+    pub(super) fn jump_by_second(&mut self, register: u8) {
+        let miss = self.try_jump(register, ENTRIES[1]);
+        self.writer.land(miss);
+        if register != B {
+            self.writer.copy(B, register);
+        }
+        self.writer.mark(Place::JUMPS, 0);
+        self.writer.put(BREAK);
     }
 
     pub(super) fn branch(&mut self, instruction: &Instruction) -> Flow {
         let first = self.writer.source(instruction.rs1, A);
         let second = self.writer.source(instruction.rs2, B);
         let branch = self.writer.branch(instruction.operation, first, second);
-        let distance = self.distance(self.at).wrapping_add(instruction.immediate);
-        self.leave_at(branch, distance);
+        match self.distance(self.at).wrapping_add(instruction.immediate) {
+            // A loop. Also a dropped block is left there.
+            0 if !self.options.is_checked() => self.writer.branch_back(branch, 0),
+            distance => self.leave_at(branch, distance),
+        }
         Flow::Branch
     }
 
@@ -144,7 +169,8 @@ impl Translator<'_, '_> {
             Operation::Csrrs | Operation::Csrrc | Operation::Csrrsi | Operation::Csrrci
         ) && rs1 == 0;
         match immediate.cast_unsigned() {
-            number::TIME if only_reads => self.read_time(rd),
+            // The time is another one each time.
+            number::TIME if only_reads && !self.options.is_checked() => self.read_time(rd),
             number::SSTATUS if only_reads => {
                 self.writer.load_kept(target(rd), offset::SSTATUS);
                 self.writer.commit(rd);

@@ -3,6 +3,7 @@
 use poorwill_hart::NEVER;
 use poorwill_hart::emulation::{cause, status};
 use poorwill_hart::interrupt::{SEI, STI};
+use poorwill_memory::PhysRange;
 
 use super::cache::{Blocks, Found};
 use super::region::{Environment, Place, Region};
@@ -44,6 +45,10 @@ pub trait Core {
 
     /// Lets the core see changed instructions.
     fn fence_instructions(&mut self);
+
+    /// Closes a range of the OS's memory, and nothing else of it, to stores of translated code. The
+    /// range is a claim of the OS. Returns false if the core cannot; then all of the memory is open.
+    fn protect(&mut self, text: PhysRange) -> bool;
 }
 
 /// What led to an address.
@@ -98,6 +103,7 @@ impl VirtualHart {
         host: &impl Host,
         turn: &mut Turn,
     ) -> Result<Next, Stop> {
+        blocks.close_text(core, host);
         if core::mem::take(&mut blocks.has_changed) {
             core.fence_instructions();
         }
@@ -111,6 +117,11 @@ impl VirtualHart {
         let watch = Watch {
             deadline: deadline.min(turn.until),
             external: waits_for(SEI) && !turn.others_interrupt,
+        };
+        #[cfg(feature = "check")]
+        let foreseen = {
+            self.take_float(blocks);
+            self.foresee(found, blocks, host)
         };
         let at = blocks.address(found);
         let counted = blocks.uncounted(found);
@@ -127,6 +138,13 @@ impl VirtualHart {
         let next = self.leave(found, jump, left.cause, blocks)?;
         let counted = reached.wrapping_add(counted);
         let counted = counted.wrapping_sub(blocks.unreached(found, left.address));
+        #[cfg(feature = "check")]
+        if let Some(foreseen) = foreseen {
+            self.take_float(blocks);
+            let (_, place) = blocks.at(found);
+            let compared = self.compare(&foreseen, (counted, place), blocks, host);
+            compared.map_err(Stop::Differs)?;
+        }
         let counts = &mut self.counts;
         counts.instructions = counts.instructions.saturating_add(counted);
         counts.translated = counts.translated.saturating_add(counted);
@@ -181,8 +199,10 @@ impl VirtualHart {
         self.x[usize::from(STACK)] = stack;
         self.x[usize::from(DISTANCE)] = distances[0];
         environment.distance = distances[1];
-        if self.csrs.has_float() {
+        environment.step = blocks.windows.step();
+        if self.csrs.has_float() && !blocks.has_float {
             environment.f = self.f;
+            blocks.has_float = true;
         }
         environment.sstatus = self.csrs.whole_status();
         environment.attention = attention.into();
@@ -191,16 +211,20 @@ impl VirtualHart {
         environment.reserved_value = reservation.map_or(0, |it| it.value);
     }
 
-    /// Takes the OS's registers back. Of `sstatus` only SIE can have changed.
+    /// Takes the floating-point registers back. They stay with translated code until they are needed.
+    pub(super) fn take_float(&mut self, blocks: &mut Blocks<'_>) {
+        if core::mem::take(&mut blocks.has_float) {
+            self.f = blocks.environment.f;
+        }
+    }
+
+    /// Takes the OS's other registers back. Of `sstatus` only SIE can have changed.
     fn take_registers(&mut self, blocks: &Blocks<'_>) {
         let environment = &*blocks.environment;
         for kept in KEPT.map(usize::from) {
             self.x[kept] = environment.x[kept];
         }
         self.x[0] = 0;
-        if self.csrs.has_float() {
-            self.f = environment.f;
-        }
         let enabled = environment.sstatus & status::SIE;
         self.csrs.sstatus = self.csrs.sstatus & !status::SIE | enabled;
         self.reservation = match environment.reserved {

@@ -1,10 +1,10 @@
 //! A core for tests: the interpreter runs translated code over the host's memory, the region and the
 //! environment. It asserts that nothing else is accessed, and interrupts at a given instruction.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use poorwill_hart::emulation::cause;
-use poorwill_memory::PAGE_BYTES;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::enter::{Core, Left, Watch};
 use super::region::{Environment, Region, Slot};
@@ -51,6 +51,7 @@ impl Core for FakeCore<'_> {
             host: self.host,
             region,
             environment: RefCell::new(environment),
+            is_refused: Cell::new(false),
         };
         let mut core = VirtualHart::new();
         core.x = *x;
@@ -63,7 +64,7 @@ impl Core for FakeCore<'_> {
                     address: core.pc,
                 };
             }
-            let pc = core.pc;
+            let (pc, before) = (core.pc, core.x);
             let stop = core.run(&memory, 1);
             if stop != Stop::Turn || core.pc == HANDLER {
                 let cause = match stop {
@@ -72,6 +73,13 @@ impl Core for FakeCore<'_> {
                     _ => ILLEGAL,
                 };
                 break Left { cause, address: pc };
+            }
+            if memory.is_refused.get() {
+                core.x = before;
+                break Left {
+                    cause: cause::STORE_ACCESS,
+                    address: pc,
+                };
             }
             self.left -= 1;
             self.instructions += 1;
@@ -83,6 +91,10 @@ impl Core for FakeCore<'_> {
     fn fence_instructions(&mut self) {
         self.fences += 1;
     }
+
+    fn protect(&mut self, text: PhysRange) -> bool {
+        self.host.protect(text)
+    }
 }
 
 /// What the lower mode of the core reaches.
@@ -90,6 +102,8 @@ struct Memory<'a> {
     host: &'a FakeHost,
     region: &'a Region,
     environment: RefCell<&'a mut Environment>,
+    /// A store to the text was refused.
+    is_refused: Cell<bool>,
 }
 
 impl Memory<'_> {
@@ -122,7 +136,7 @@ impl Region {
         }
         match within(core::mem::offset_of!(Region, loads)) {
             Some(offset) => of_table(&self.loads, offset),
-            None => of_table(&self.jumps, offset),
+            None => of_table(self.jumps.as_flattened(), offset),
         }
     }
 }
@@ -161,6 +175,7 @@ impl Host for Memory<'_> {
                 assert_eq!(bytes, 8);
                 self.environment(offset, |field| *field = value);
             }
+            None if self.host.text.get().contains(address) => self.is_refused.set(true),
             None => self.host.store(address, bytes, value),
         }
     }

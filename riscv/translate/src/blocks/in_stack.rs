@@ -87,13 +87,12 @@ impl Translator<'_, '_> {
             first = A;
         }
         writer.load_kept(B, offset::STACK_BYTES);
-        let below = writer.branch(Operation::Bgeu, first, B);
-        writer.immediate(Operation::Addi, A, first, high - low - 1);
-        let above = writer.branch(Operation::Bgeu, A, B);
+        // A stack is larger than what a check covers.
+        writer.immediate(Operation::Addi, B, B, low - high);
+        let outside = writer.branch(Operation::Bltu, B, first);
         writer.load_kept(STACK, offset::STACK_PHYSICAL);
         writer.register(Operation::Add, STACK, STACK, C);
-        self.look_at(below);
-        self.look_at(above);
+        self.look_at(outside);
     }
 
     /// Follows the stack pointer after an instruction.

@@ -16,19 +16,29 @@ use crate::interpreter::{Flow, atomic};
 use crate::trap::Trap;
 
 impl VirtualHart {
-    /// Interprets an instruction. [`Flow::Look`]: also after jumps and exceptions.
+    /// Interprets an instruction. [`Flow::Look`]: also after jumps and exceptions. `has_block`: it
+    /// has a translation, which may be for another access.
     pub(super) fn interpret(
         &mut self,
+        has_block: bool,
         blocks: &mut Blocks<'_>,
         host: &impl Host,
     ) -> Result<Flow, Stop> {
+        let stored = RefCell::default();
+        let fetched = self.fetch_instruction(&Watched {
+            host,
+            blocks,
+            stored: &stored,
+        });
+        if fetched.is_ok_and(|instruction| is_float(instruction.operation)) {
+            self.take_float(blocks);
+        }
         let watched = Watched {
             host,
             blocks,
-            stored: RefCell::default(),
+            stored: &stored,
         };
         let pc = self.pc;
-        let fetched = self.fetch_instruction(&watched);
         let access = fetched.ok().and_then(|it| self.access_of(&it));
         let executed = fetched.and_then(|instruction| {
             let flow = self.execute(&instruction, &watched)?;
@@ -38,14 +48,15 @@ impl VirtualHart {
                 flow
             })
         });
-        for physical in watched.stored.into_inner() {
+        for physical in stored.into_inner() {
             blocks.check_source(physical, host);
         }
         match executed {
             Ok(flow) => {
                 self.counts.instructions = self.counts.instructions.saturating_add(1);
-                if let Some((base, address, intent)) = access {
-                    self.note_access((pc, base), address, intent, blocks, host);
+                if let Some(access) = access {
+                    let guess = (!has_block).then(|| blocks.windows.guess(access.base));
+                    self.note_access((pc, guess), access, blocks, host);
                 }
                 match flow {
                     Flow::Stop(stop) => Err(stop),
@@ -61,8 +72,7 @@ impl VirtualHart {
         }
     }
 
-    /// Register, address and kind of an instruction's access.
-    fn access_of(&self, instruction: &Instruction) -> Option<(u8, u64, Intent)> {
+    fn access_of(&self, instruction: &Instruction) -> Option<Access> {
         let Instruction {
             operation,
             rs1,
@@ -81,39 +91,65 @@ impl VirtualHart {
         };
         let intent = if is_load { Intent::Load } else { Intent::Store };
         let address = self.get(rs1).wrapping_add_signed(immediate.into());
-        Some((rs1, address, intent))
+        Some(Access {
+            base: rs1,
+            address,
+            intent,
+        })
     }
 
-    /// Notes what an instruction has just accessed. Lets translated code access that page, if it is
-    /// the OS's memory outside all windows.
+    /// Notes what the instruction at `pc` has just accessed, unless it is the guess. Lets translated
+    /// code access that page, if it is the OS's memory outside all windows.
     fn note_access(
         &mut self,
-        (pc, base): (u64, u8),
-        address: u64,
-        intent: Intent,
+        (pc, guess): (u64, Option<Site>),
+        access: Access,
         blocks: &mut Blocks<'_>,
         host: &impl Host,
     ) {
         if !self.translates() {
             return;
         }
-        let page = self.page_for_all(address, intent, host);
-        let distance = page.map(Page::distance);
-        if let Some((distance, page)) = distance.zip(page) {
-            self.find_window(distance, page.shift, blocks, host);
+        let Access {
+            base,
+            address,
+            intent,
+        } = access;
+        // As most registers of devices.
+        if blocks.index.notes.noted(pc) == Some(Site::Table) && !self.is_memory_at(address) {
+            return;
         }
-        let window = distance.and_then(|distance| blocks.windows.with(distance));
+        let page = self.page_for_all(address, intent, host);
+        if blocks.options.tables_only {
+            return (page.into_iter()).for_each(|page| blocks.open(page, intent == Intent::Store));
+        }
+        if let Some(page) = page {
+            self.find_window(page.distance(), page.shift, blocks, host);
+        }
+        // A store to text faults by a window.
+        let is_open = |page: &Page| intent != Intent::Store || !blocks.text.has(page.physical);
+        let window = page
+            .filter(is_open)
+            .and_then(|page| blocks.windows.with(page.distance()));
         let site = match window {
             _ if base == STACK_POINTER && self.find_stack(address, blocks, host) => Site::Stack,
             Some(number) => Site::Window(number),
             None => Site::Table,
         };
-        let guess = blocks.windows.guess(base);
-        let site = blocks.region.notes.note(pc, site, guess);
+        let site = blocks.index.notes.note(pc, site, guess);
+        let site = blocks.windows.usable(site);
         if let Some(page) = page.filter(|_| site == Site::Table) {
             blocks.open(page, intent == Intent::Store);
         }
     }
+}
+
+/// An instruction's access.
+struct Access {
+    /// The register of the address.
+    base: u8,
+    address: u64,
+    intent: Intent,
 }
 
 /// After a jump the interpreter looks for a block.
@@ -129,6 +165,12 @@ fn ends_block(instruction: &Instruction) -> bool {
     matches!(operation.format(), Format::B | Format::J) || operation == Operation::Jalr
 }
 
+/// Returns whether the operation uses floating-point registers (unprivileged specification, chapter 35).
+fn is_float(operation: Operation) -> bool {
+    const OPCODES: [u32; 7] = [0x07, 0x27, 0x43, 0x47, 0x4b, 0x4f, 0x53];
+    OPCODES.contains(&(operation.encoding() & 0x7f))
+}
+
 /// Pages that an instruction stores to: two, and an entry of the tables for each.
 const MOST_STORED: usize = 4;
 
@@ -137,7 +179,7 @@ struct Watched<'a, 'b, H> {
     host: &'a H,
     blocks: &'a Blocks<'b>,
     /// These pages.
-    stored: RefCell<ArrayVec<u64, MOST_STORED>>,
+    stored: &'a RefCell<ArrayVec<u64, MOST_STORED>>,
 }
 
 impl<H: Host> Host for Watched<'_, '_, H> {

@@ -20,11 +20,14 @@
 
 mod access;
 mod cache;
+#[cfg(feature = "check")]
+mod check;
 mod control;
 mod counts;
 mod enter;
 #[cfg(feature = "fake")]
 pub mod fake_core;
+mod find_text;
 mod in_stack;
 mod interpret;
 mod leaf;
@@ -34,6 +37,9 @@ mod run;
 mod search;
 mod sites;
 mod stacks;
+mod text;
+#[cfg(feature = "check")]
+mod trace;
 mod translate;
 mod values;
 mod windows;
@@ -41,5 +47,5 @@ mod writer;
 
 pub use cache::Blocks;
 pub use enter::{Core, Left, Watch};
-pub use region::{Environment, REGION_BYTES, Region};
+pub use region::{Environment, Index, REGION_BYTES, Region};
 pub use translate::Options;

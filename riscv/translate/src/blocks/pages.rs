@@ -19,9 +19,9 @@ impl Blocks<'_> {
     fn pages_of(&self, physical: u64) -> impl Iterator<Item = usize> {
         let first = Self::page_head(physical);
         let entries = (0..PAGE_HASH).map(move |step| (first + step) % PAGE_HASH);
-        let entries = entries.map(|entry| self.region.page_hash[entry]);
+        let entries = entries.map(|entry| self.index.page_hash[entry]);
         let numbers = entries.map_while(|entry| usize::from(entry).checked_sub(1));
-        numbers.filter(move |number| self.region.pages[*number].physical == physical)
+        numbers.filter(move |number| self.index.pages[*number].physical == physical)
     }
 
     /// Returns whether a physical page has translated code.
@@ -34,25 +34,26 @@ impl Blocks<'_> {
         let offset = pc % PAGE_BYTES;
         let (page, physical) = (pc - offset, at.physical - offset);
         let mut numbers = self.pages_of(physical);
-        if let Some(number) = numbers.find(|number| self.region.pages[*number].page == page) {
+        if let Some(number) = numbers.find(|number| self.index.pages[*number].page == page) {
             return Ok(number);
         }
         drop(numbers);
         let number = self.pages;
-        let new = self.region.pages.get_mut(number).ok_or(Full)?;
+        let new = self.index.pages.get_mut(number).ok_or(Full)?;
         *new = CodePage {
             page,
             physical,
             first: 0,
             shift: at.shift,
-            is_unwatched: at.is_unwatched,
+            unwatched: at.is_unwatched.into(),
         };
         self.pages += 1;
+        self.in_pages.note(page, at.shift);
         let mut entry = Self::page_head(physical);
-        while self.region.page_hash[entry] != 0 {
+        while self.index.page_hash[entry] != 0 {
             entry = (entry + 1) % PAGE_HASH;
         }
-        self.region.page_hash[entry] = number as u16 + 1;
+        self.index.page_hash[entry] = number as u16 + 1;
         // From now on, its stores are watched.
         self.forget_stores();
         Ok(number)
@@ -60,26 +61,23 @@ impl Blocks<'_> {
 
     /// Drops a block: jumps to it come back to machine mode.
     pub(super) fn drop_block(&mut self, number: usize) {
-        let block = &mut self.region.blocks[number];
+        let block = &mut self.index.blocks[number];
         block.live = 0;
         self.region.words[block.word as usize] = BREAK;
         self.has_changed = true;
     }
 
     /// Drops the blocks of a page for which `is_valid` returns false.
-    fn check_page(&mut self, page: usize, is_valid: impl Fn(&Block, &[u16]) -> bool) -> bool {
-        let mut next = self.region.pages[page].first;
-        let mut is_whole = true;
+    fn check_page(&mut self, page: usize, is_valid: impl Fn(&Block, &[u64]) -> bool) {
+        let mut next = self.index.pages[page].first;
         while let Some(number) = usize::from(next).checked_sub(1) {
-            let block = &self.region.blocks[number];
+            let block = &self.index.blocks[number];
             next = block.next_of_page;
-            let halves = &self.region.halves[block.half as usize..][..block.halves.into()];
-            if block.live != 0 && !is_valid(block, halves) {
-                is_whole = false;
+            let source = &self.index.sources[block.source as usize..][..block.source_words()];
+            if block.live != 0 && !is_valid(block, source) {
                 self.drop_block(number);
             }
         }
-        is_whole
     }
 
     /// Drops the blocks of a physical page whose instructions have changed.
@@ -90,18 +88,14 @@ impl Blocks<'_> {
         if numbers.is_full() {
             return self.clear();
         }
-        let mut is_whole = true;
         for number in numbers {
-            is_whole &= self.check_page(number, |block, halves| is_unchanged(block, halves, host));
-        }
-        if !is_whole {
-            self.forget_jumps();
+            self.check_page(number, |block, source| is_unchanged(block, source, host));
         }
     }
 
     /// Returns whether all pages with blocks are there.
     pub(super) fn has_pages(&self, mut is_there: impl FnMut(u64) -> bool) -> bool {
-        let pages = &self.region.pages[..self.pages];
+        let pages = &self.index.pages[..self.pages];
         pages
             .iter()
             .all(|page| page.first == 0 || is_there(page.page))
@@ -114,7 +108,9 @@ impl Blocks<'_> {
         address: Option<u64>,
         mut code_at: impl FnMut(u64) -> Option<CodeAt>,
     ) {
-        let mut is_whole = true;
+        if address.is_some_and(|address| !self.in_pages.may_have(address)) {
+            return;
+        }
         for number in 0..self.pages {
             let CodePage {
                 page,
@@ -122,24 +118,22 @@ impl Blocks<'_> {
                 first,
                 shift,
                 ..
-            } = self.region.pages[number];
+            } = self.index.pages[number];
             let is_meant = address.is_none_or(|address| leaf::has(page, shift, address));
             if first == 0 || !is_meant {
                 continue;
             }
             match code_at(page).filter(|at| at.physical == physical) {
                 Some(at) => {
-                    self.region.pages[number].shift = at.shift;
-                    self.region.pages[number].is_unwatched = at.is_unwatched;
+                    self.in_pages.note(page, at.shift);
+                    self.index.pages[number].shift = at.shift;
+                    self.index.pages[number].unwatched = at.is_unwatched.into();
                 }
                 None => {
-                    is_whole &= self.check_page(number, |_, _| false);
-                    self.region.pages[number].first = 0;
+                    self.check_page(number, |_, _| false);
+                    self.index.pages[number].first = 0;
                 }
             }
-        }
-        if !is_whole {
-            self.forget_jumps();
         }
     }
 
@@ -152,24 +146,20 @@ impl Blocks<'_> {
 
     /// After a fence of instructions: drops blocks whose instructions translated code has changed.
     pub(super) fn check_unwatched(&mut self, host: &impl Host) {
-        self.compare(|page| page.is_unwatched, host);
+        let text = self.text;
+        self.compare(|page| page.unwatched != 0 && !text.has(page.physical), host);
     }
 
     /// Drops the blocks of pages whose instructions have changed.
     fn compare(&mut self, is_meant: impl Fn(&CodePage) -> bool, host: &impl Host) {
-        let mut is_whole = true;
         for number in 0..self.pages {
-            if is_meant(&self.region.pages[number]) {
-                is_whole &=
-                    self.check_page(number, |block, halves| is_unchanged(block, halves, host));
+            if is_meant(&self.index.pages[number]) {
+                self.check_page(number, |block, source| is_unchanged(block, source, host));
             }
-        }
-        if !is_whole {
-            self.forget_jumps();
         }
     }
 }
 
-fn is_unchanged(block: &Block, halves: &[u16], host: &impl Host) -> bool {
-    host.has_halves(block.physical, halves)
+fn is_unchanged(block: &Block, source: &[u64], host: &impl Host) -> bool {
+    host.has_words(block.physical & !7, source)
 }

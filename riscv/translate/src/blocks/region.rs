@@ -4,23 +4,28 @@
 use poorwill_memory::PAGE_BYTES;
 
 use super::sites::Notes;
+#[cfg(feature = "check")]
+use super::trace::Trace;
 
-/// Bytes of the region.
+/// Bytes of the region, a power of two.
 pub const REGION_BYTES: u64 = 4 << 20;
 
 /// Entries of a table of translations, a power of two.
 pub(super) const SLOTS: usize = 512;
-/// Entries of the table of jumps, a power of two.
-pub(super) const JUMPS: usize = 16 << 10;
+/// Sets of the table of jumps, a power of two.
+pub(super) const JUMP_SETS: usize = 8 << 10;
 /// Heads of lists of blocks, and counters of executions; a power of two.
 pub(super) const HEADS: usize = 4096;
-const BLOCKS: usize = 12 << 10;
-const PLACES: usize = 160 << 10;
-const HALVES: usize = 160 << 10;
+// Blocks have about 43 words, 18 places and 6 double words of source.
+const BLOCKS: usize = 31 << 9;
+const PLACES: usize = 282 << 10;
+const SOURCES: usize = 93 << 10;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
-const WORDS: usize = 528 << 10;
+const WORDS: usize = 672 << 10;
+/// Words of a chunk, whose first word's block is noted.
+pub(super) const CHUNK: usize = 64;
 
 /// An entry of a table that translated code reads.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +57,8 @@ pub(super) struct Block {
     pub(super) words: u16,
     /// Half-words of the OS's instructions.
     pub(super) halves: u16,
-    /// Index of the first of them in [`Region::halves`].
-    pub(super) half: u32,
+    /// Index of the first double word of [`Index::sources`] with them.
+    pub(super) source: u32,
     /// Index of the first place; the first `inline` places have ascending addresses of the OS.
     pub(super) place: u32,
     pub(super) inline: u16,
@@ -66,6 +71,18 @@ pub(super) struct Block {
     pub(super) live: u16,
 }
 
+impl Block {
+    /// Number of the double words with its instructions.
+    pub(super) fn source_words(&self) -> usize {
+        (self.skipped() + usize::from(self.halves)).div_ceil(4)
+    }
+
+    /// Half-words of the first of these before its first instruction.
+    pub(super) fn skipped(&self) -> usize {
+        self.physical as usize % 8 / 2
+    }
+}
+
 #[cfg(feature = "fake")]
 impl Block {
     const EMPTY: Block = Block {
@@ -74,7 +91,7 @@ impl Block {
         word: 0,
         words: 0,
         halves: 0,
-        half: 0,
+        source: 0,
         place: 0,
         inline: 0,
         places: 0,
@@ -120,58 +137,85 @@ pub(super) struct CodePage {
     pub(super) first: u16,
     /// log2 of the bytes of its leaf.
     pub(super) shift: u8,
-    /// Translated code may store to it by a window.
-    pub(super) is_unwatched: bool,
+    /// Not zero: translated code may store to it by a window.
+    pub(super) unwatched: u8,
 }
 
-/// The region. It is plain data: any bits are valid, and [`Blocks::new`](super::Blocks::new) empties it.
+/// What translated code reads and executes. It is plain data: any bits are valid, and
+/// [`Blocks::new`](super::Blocks::new) empties it. Places have the rest of its memory, and are machine mode's
+/// alone.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Region {
-    pub(super) jumps: [Slot; JUMPS],
+    /// Two entries for addresses with the same hash, the later one first.
+    pub(super) jumps: [[Slot; 2]; JUMP_SETS],
     pub(super) loads: [Slot; SLOTS],
     pub(super) stores: [Slot; SLOTS],
-    /// For `loads` and `stores`: log2 of the bytes of a page's leaf.
-    pub(super) shifts: [[u8; SLOTS]; 2],
-    pub(super) notes: Notes,
     pub(super) words: [u32; WORDS],
-    pub(super) heads: [u16; HEADS],
-    pub(super) executions: [u8; HEADS],
-    pub(super) blocks: [Block; BLOCKS],
     pub(super) places: [Place; PLACES],
-    pub(super) halves: [u16; HALVES],
-    pub(super) pages: [CodePage; PAGES],
-    /// Numbers of pages, plus one, by the hash of their physical addresses.
-    pub(super) page_hash: [u16; PAGE_HASH],
 }
 
 const _: () = assert!(size_of::<Region>() as u64 <= REGION_BYTES);
 
+/// What machine mode knows about the words of the [`Region`]. Plain data, like that.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Index {
+    pub(super) blocks: [Block; BLOCKS],
+    /// Double words of the OS with the instructions of blocks, as they were translated.
+    pub(super) sources: [u64; SOURCES],
+    pub(super) pages: [CodePage; PAGES],
+    pub(super) notes: Notes,
+    pub(super) heads: [u16; HEADS],
+    /// Numbers of pages, plus one, by the hash of their physical addresses.
+    pub(super) page_hash: [u16; PAGE_HASH],
+    /// Number of the block that has the first word of a chunk.
+    pub(super) chunks: [u16; WORDS / CHUNK],
+    pub(super) executions: [u8; HEADS],
+    /// For loads and stores: log2 of the bytes of a page's leaf.
+    pub(super) shifts: [[u8; SLOTS]; 2],
+    #[cfg(feature = "check")]
+    pub(super) trace: Trace,
+}
+
+#[cfg(feature = "fake")]
 impl Region {
     /// An empty region, for tests. It takes much stack.
-    #[cfg(feature = "fake")]
     #[must_use]
     pub const fn empty() -> Self {
         Region {
-            jumps: [Slot::EMPTY; JUMPS],
+            jumps: [[Slot::EMPTY; 2]; JUMP_SETS],
             loads: [Slot::EMPTY; SLOTS],
             stores: [Slot::EMPTY; SLOTS],
-            shifts: [[0; SLOTS]; 2],
-            notes: Notes::EMPTY,
             words: [0; WORDS],
-            heads: [0; HEADS],
-            executions: [0; HEADS],
-            blocks: [Block::EMPTY; BLOCKS],
             places: [Place::EMPTY; PLACES],
-            halves: [0; HALVES],
+        }
+    }
+}
+
+#[cfg(feature = "fake")]
+impl Index {
+    /// An empty index, for tests. It takes much stack.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Index {
+            blocks: [Block::EMPTY; BLOCKS],
+            sources: [0; SOURCES],
             pages: [CodePage {
                 page: 0,
                 physical: 0,
                 first: 0,
                 shift: 0,
-                is_unwatched: false,
+                unwatched: 0,
             }; PAGES],
+            notes: Notes::EMPTY,
+            heads: [0; HEADS],
             page_hash: [0; PAGE_HASH],
+            chunks: [0; WORDS / CHUNK],
+            executions: [0; HEADS],
+            shifts: [[0; SLOTS]; 2],
+            #[cfg(feature = "check")]
+            trace: Trace::EMPTY,
         }
     }
 }
@@ -199,7 +243,9 @@ pub struct Environment {
     pub(super) mtime: u64,
     /// Distance of the second window.
     pub(super) distance: u64,
-    /// The stack that is in use: its first address, its bytes or zero, and its physical address.
+    /// What an address of one of two windows takes more than [`Select::least`](super::windows::Select).
+    pub(super) step: u64,
+    /// The stack that is in use: its first address, its bytes, and its physical address.
     pub(super) stack_start: u64,
     pub(super) stack_bytes: u64,
     pub(super) stack_physical: u64,
@@ -223,6 +269,7 @@ impl Environment {
             reserved_value: 0,
             mtime,
             distance: 0,
+            step: 0,
             stack_start: 0,
             stack_bytes: 0,
             stack_physical: 0,
@@ -242,6 +289,7 @@ impl Environment {
             reserved_value,
             mtime,
             distance,
+            step,
             stack_start,
             stack_bytes,
             stack_physical,
@@ -253,6 +301,7 @@ impl Environment {
             reserved_value,
             mtime,
             distance,
+            step,
             stack_start,
             stack_bytes,
             stack_physical,

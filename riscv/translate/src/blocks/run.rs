@@ -1,11 +1,12 @@
 //! Runs a virtual hart: by blocks, and by the interpreter elsewhere.
 
 use poorwill_hart::PageTables;
-use poorwill_hart::page_entry::{self, Intent};
 use poorwill_memory::PAGE_BYTES;
 
 use super::cache::{Blocks, CodeAt, Found, PagesAre};
 use super::enter::{After, Core, From, Next, Turn};
+use super::leaf::CodeLeaves;
+use super::text::Text;
 use super::windows::Windows;
 use crate::hart::{Fences, Mode, Stop, VirtualHart};
 use crate::host::Host;
@@ -21,6 +22,18 @@ impl VirtualHart {
         host: &impl Host,
         until: u64,
     ) -> Stop {
+        let stop = self.run_turn(blocks, core, host, until);
+        self.take_float(blocks);
+        self.stopped(stop)
+    }
+
+    fn run_turn(
+        &mut self,
+        blocks: &mut Blocks<'_>,
+        core: &mut impl Core,
+        host: &impl Host,
+        until: u64,
+    ) -> Stop {
         let mut turn = Turn {
             until,
             others_interrupt: false,
@@ -28,7 +41,7 @@ impl VirtualHart {
         let mut next = Next::Look(From::Other);
         loop {
             if host.time() >= until {
-                return self.stopped(Stop::Turn);
+                return Stop::Turn;
             }
             let generation = blocks.generation;
             self.settle(blocks, host);
@@ -44,7 +57,7 @@ impl VirtualHart {
             };
             next = match went {
                 Ok(next) => next,
-                Err(stop) => return self.stopped(stop),
+                Err(stop) => return stop,
             };
         }
     }
@@ -59,8 +72,12 @@ impl VirtualHart {
             Fences::Page(address) if self.translates() => {
                 blocks.forget_near(address);
                 self.check_windows_near(address, blocks, host);
-                let windows = blocks.windows;
-                blocks.check_pages(Some(address), |page| self.code_at(page, &windows, host));
+                self.find_text_near(address, blocks, host);
+                let known = (blocks.windows, blocks.text);
+                let mut leaves = CodeLeaves::default();
+                blocks.check_pages(Some(address), |page| {
+                    self.code_at(page, &mut leaves, &known, host)
+                });
             }
             Fences::Page(_) | Fences::All => blocks.pages_are = PagesAre::Unchecked,
         }
@@ -76,12 +93,14 @@ impl VirtualHart {
             // Harts with several address spaces take turns, so all looks count.
             PagesAre::Missing { satp: last, looks } => (looks + 1, last != satp),
         };
-        let windows = blocks.windows;
-        let mut has_all = || blocks.has_pages(|page| self.is_code(page, host));
+        let known = (blocks.windows, blocks.text);
+        let mut leaves = CodeLeaves::default();
+        let mut has_all = || blocks.has_pages(|page| leaves.find(self, page, host).is_some());
         if looks >= PATIENCE || is_new && has_all() {
             self.check_windows(blocks, host);
-            blocks.check_tables(|page, intent| self.page_for_all(page, intent, host));
-            blocks.check_pages(None, |page| self.code_at(page, &windows, host));
+            blocks.forget_pages();
+            self.find_text(blocks, host);
+            blocks.check_pages(None, |page| self.code_at(page, &mut leaves, &known, host));
             blocks.pages_are = PagesAre::Checked;
             return true;
         }
@@ -94,26 +113,23 @@ impl VirtualHart {
         self.mode == Mode::Supervisor && PageTables::of_satp(self.csrs.satp).is_some()
     }
 
-    /// Returns whether a page may have translated code.
-    fn is_code(&mut self, page: u64, host: &impl Host) -> bool {
-        let place = self.translate(page, Intent::Fetch, host);
-        let leaf = self.leaf_of(page);
-        let is_for_all = leaf.is_some_and(|(flags, _)| flags & page_entry::GLOBAL != 0);
-        is_for_all && place.is_ok_and(|place| place.is_memory)
-    }
-
     /// The place of an instruction that can be translated: in a page in memory, which is in all
     /// address spaces.
-    fn code_at(&mut self, pc: u64, windows: &Windows, host: &impl Host) -> Option<CodeAt> {
-        if !self.translates() || !self.is_code(pc, host) {
-            return None;
-        }
-        let place = self.translate(pc, Intent::Fetch, host).ok()?;
-        let (_, shift) = self.leaf_of(pc)?;
-        Some(CodeAt {
-            physical: place.physical,
-            shift,
-            is_unwatched: self.is_writable_by_window(place.physical, windows, host),
+    fn code_at(
+        &mut self,
+        pc: u64,
+        leaves: &mut CodeLeaves,
+        (windows, text): &(Windows, Text),
+        host: &impl Host,
+    ) -> Option<CodeAt> {
+        let leaf = leaves.find(self, pc, host)?;
+        let physical = leaf.place(pc)?;
+        let is_memory = host.is_memory(physical & !(PAGE_BYTES - 1));
+        is_memory.then(|| CodeAt {
+            physical,
+            shift: leaf.shift,
+            // Text is watched while it is closed.
+            is_unwatched: text.has(physical) || self.is_writable_by_window(physical, windows, host),
         })
     }
 
@@ -123,6 +139,13 @@ impl VirtualHart {
         let space = (self.csrs.satp >> 44) as u16;
         let found = self.tlb.find(page, space)?;
         Some((found.flags.into(), found.shift))
+    }
+
+    /// Returns whether a page that was just translated is the OS's memory.
+    pub(super) fn is_memory_at(&self, address: u64) -> bool {
+        let page = address - address % PAGE_BYTES;
+        let space = (self.csrs.satp >> 44) as u16;
+        self.tlb.find(page, space).is_some_and(|it| it.is_memory)
     }
 
     /// Finds or makes the block at the hart's address; else interprets up to a jump.
@@ -146,7 +169,10 @@ impl VirtualHart {
             // A full cache was emptied, and the block that was left is gone.
             _ if blocks.generation != generation => {}
             From::Exit(exit) => blocks.link(exit, block),
-            From::Dropped(old) => blocks.forward(old, block),
+            From::Dropped(old) => {
+                blocks.forward(old, block);
+                blocks.renew_jump(block);
+            }
             From::Jump => blocks.enter_jump(block),
             From::Other => {}
         }
@@ -164,9 +190,11 @@ impl VirtualHart {
     ) -> Result<Next, Stop> {
         let pc = self.pc;
         let generation = blocks.generation;
-        self.interpret(blocks, host)?;
-        // The access was not where its note has led translated code.
-        if after == After::Drop && blocks.generation == generation {
+        let noted = blocks.index.notes.noted(pc);
+        self.interpret(true, blocks, host)?;
+        // The access was not where its note, or a guess, has led translated code.
+        let is_new = blocks.index.notes.noted(pc) != noted;
+        if (is_new || after == After::Drop) && blocks.generation == generation {
             blocks.drop_block(block);
         }
         let follows = after == After::Next && (2..=4).contains(&self.pc.wrapping_sub(pc));
@@ -178,15 +206,15 @@ impl VirtualHart {
         if !blocks.is_frequent(self.pc) {
             return None;
         }
-        let windows = blocks.windows;
-        let at = self.code_at(self.pc, &windows, host)?;
+        let known = (blocks.windows, blocks.text);
+        let at = self.code_at(self.pc, &mut CodeLeaves::default(), &known, host)?;
         blocks.translate((self.pc, &self.x), at, host)
     }
 
     /// Interprets up to a jump or branch, or up to another instruction that ends a block.
     fn interpret_to_jump(&mut self, blocks: &mut Blocks<'_>, host: &impl Host) -> Result<(), Stop> {
         for _ in 0..LOOK_EVERY {
-            let next = self.interpret(blocks, host)?;
+            let next = self.interpret(false, blocks, host)?;
             if next == Flow::Look || self.fences != Fences::None {
                 break;
             }

@@ -72,12 +72,18 @@ impl VirtualHart {
         blocks.windows.searches += 1;
         let [memory, time] = self.has_distance(distance, blocks, host);
         if memory && (time || guard(blocks.reach).is_some()) {
-            let is_guarded = !time;
-            blocks.windows.windows[free] = Some(Window {
+            let window = Window {
                 distance,
-                is_guarded,
-            });
-            // Pages with code may have writable addresses in it.
+                is_guarded: !time,
+            };
+            let code = self.page_for_all(self.pc, Intent::Fetch, host);
+            let [memory, _] = blocks.reach;
+            (blocks.windows).put(free, window, code.map(Page::distance));
+            blocks.windows.find_select(memory);
+            // What is known of accesses may be otherwise now, and pages with code, or the text, may have
+            // writable addresses in it.
+            blocks.index.notes.clear();
+            blocks.clear();
             blocks.pages_are = PagesAre::Unchecked;
         }
     }
@@ -91,7 +97,7 @@ impl VirtualHart {
         let windows = blocks.windows;
         if !windows.found().all(is_there) {
             blocks.windows = Windows::default();
-            blocks.region.notes.clear();
+            blocks.index.notes.clear();
             blocks.clear();
         }
     }
@@ -157,7 +163,7 @@ impl VirtualHart {
 }
 
 /// A word of the OS's tables.
-fn load_word(at: u64, host: &impl Host) -> Option<u64> {
+pub(super) fn load_word(at: u64, host: &impl Host) -> Option<u64> {
     let page = at & !(PAGE_BYTES - 1);
     host.is_memory(page).then(|| host.load(at, 8))
 }
@@ -169,7 +175,7 @@ impl Blocks<'_> {
 
     /// Tells translated code the stack with an address.
     pub(super) fn choose_stack(&mut self, address: u64) {
-        let stack = self.stacks.with(address).unwrap_or_default();
+        let stack = self.stacks.with(address).unwrap_or(Stack::NOWHERE);
         self.environment.stack_bytes = stack.bytes;
         self.environment.stack_start = stack.start;
         self.environment.stack_physical = stack.physical;
@@ -177,10 +183,12 @@ impl Blocks<'_> {
 }
 
 impl VirtualHart {
-    /// The physical page of a page of a stack. A page with code is not one, as its stores are watched.
+    /// The physical page of a page of a stack. A page with code or text is not one, as its stores are
+    /// watched.
     fn stack_page(&self, page: u64, blocks: &Blocks<'_>, host: &impl Host) -> Option<u64> {
         let found = self.page_for_all(page, Intent::Store, host)?;
-        (!blocks.has_code(found.physical)).then_some(found.physical)
+        let is_watched = blocks.has_code(found.physical) || blocks.text.has(found.physical);
+        (!is_watched).then_some(found.physical)
     }
 
     /// Returns whether an address is of a stack that is known, or finds it.

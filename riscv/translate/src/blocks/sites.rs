@@ -8,6 +8,8 @@ pub(super) const WINDOWS: usize = 2;
 pub(super) enum Site {
     /// By the distance of a window.
     Window(usize),
+    /// By the distance of one of two windows, as a bit of the address tells.
+    Both,
     /// By the stack's place.
     Stack,
     /// By the table of pages.
@@ -19,7 +21,8 @@ const KIND_BITS: u32 = 3;
 const KIND: u16 = (1 << KIND_BITS) - 1;
 const TABLE: u16 = KIND;
 const STACK: u16 = KIND - 1;
-const _: () = assert!(WINDOWS < STACK as usize, "zero is no note");
+const BOTH: u16 = KIND - 2;
+const _: () = assert!(WINDOWS < BOTH as usize, "zero is no note");
 
 /// Notes with the same hash.
 const WAYS: usize = 4;
@@ -46,12 +49,14 @@ impl Notes {
         (number as usize % SETS, tag << KIND_BITS)
     }
 
-    fn noted(&self, pc: u64) -> Option<Site> {
+    /// What is noted of the instruction at an address.
+    pub(super) fn noted(&self, pc: u64) -> Option<Site> {
         let (set, tag) = Self::place(pc);
         let note = self.0[set].iter().find(|note| is_of(**note, tag))?;
         Some(match note & KIND {
             TABLE => Site::Table,
             STACK => Site::Stack,
+            BOTH => Site::Both,
             window => Site::Window(usize::from(window) - 1),
         })
     }
@@ -63,15 +68,18 @@ impl Notes {
 
     /// Notes what an instruction has reached, unless that is what would be guessed. One that reaches
     /// several kinds stays with the table. Returns how the instruction is translated.
-    pub(super) fn note(&mut self, pc: u64, site: Site, guess: Site) -> Site {
-        let site = match self.noted(pc) {
-            Some(other) if other != site => Site::Table,
-            None if site == guess => return site,
-            _ => site,
+    pub(super) fn note(&mut self, pc: u64, site: Site, guess: Option<Site>) -> Site {
+        let site = match (self.noted(pc), site) {
+            (None, site) if Some(site) == guess => return site,
+            (None, site) => site,
+            (Some(noted), site) if noted == site => site,
+            (Some(Site::Window(_) | Site::Both), Site::Window(_)) => Site::Both,
+            (Some(_), _) => Site::Table,
         };
         let kind = match site {
             Site::Window(number) => number as u16 + 1,
             Site::Stack => STACK,
+            Site::Both => BOTH,
             Site::Table => TABLE,
         };
         let (set, tag) = Self::place(pc);

@@ -2,12 +2,13 @@
 //! stack pointer's distance from there.
 
 use arrayvec::ArrayVec;
+use poorwill_memory::PAGE_BYTES;
 
 /// `sp`
 pub(super) const STACK_POINTER: u8 = 2;
 
 /// Addresses that are mapped at one distance, to memory that takes loads and stores.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Stack {
     pub(super) start: u64,
     pub(super) bytes: u64,
@@ -15,6 +16,13 @@ pub(super) struct Stack {
 }
 
 impl Stack {
+    /// No address is near it: its start is no virtual address.
+    pub(super) const NOWHERE: Stack = Stack {
+        start: 1 << 62,
+        bytes: PAGE_BYTES,
+        physical: 0,
+    };
+
     fn has(&self, address: u64) -> bool {
         address.wrapping_sub(self.start) < self.bytes
     }

@@ -2,14 +2,14 @@
 
 use arrayvec::ArrayVec;
 use poorwill_isa::{FORMS, Format, Instruction, Operation, expand, is_long};
-use poorwill_memory::PhysRange;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-use super::region::Place;
 use super::sites::Notes;
 use super::stacks::Checked;
 use super::values::Values;
 use super::windows::Windows;
 use super::writer::{A, B, BREAK, COUNTER, Full, LEAVE, Writer, is_kept, target};
+use crate::host::Host;
 use crate::interpreter::integer;
 
 /// Maximum number of half-words of a block.
@@ -33,30 +33,67 @@ pub(super) struct Tables {
     pub(super) stores: u64,
 }
 
+/// Double words with this number of half-words, and others before them.
+const MOST_SOURCES: usize = MOST_HALVES / 4 + 1;
+
 /// The OS's instructions from an address on, up to the end of their page.
 #[derive(Debug)]
 pub(super) struct Code {
     pub(super) pc: u64,
-    pub(super) halves: ArrayVec<u16, MOST_HALVES>,
+    /// Aligned double words with them.
+    words: ArrayVec<u64, MOST_SOURCES>,
 }
 
 impl Code {
+    /// Loads the instructions at an address, which has this physical address.
+    pub(super) fn load(pc: u64, physical: u64, host: &impl Host) -> Self {
+        let in_page = (PAGE_BYTES - pc % PAGE_BYTES).div_ceil(8);
+        let mut words = ArrayVec::from([0; MOST_SOURCES]);
+        words.truncate(in_page as usize);
+        host.load_words(physical & !7, &mut words);
+        Code { pc, words }
+    }
+
+    /// Half-words of the first double word before the first instruction.
+    fn skipped(&self) -> usize {
+        self.pc as usize % 8 / 2
+    }
+
+    /// The double words with the first half-words.
+    pub(super) fn words_of(&self, halves: usize) -> &[u64] {
+        &self.words[..(self.skipped() + halves).div_ceil(4)]
+    }
+
     /// The instruction at a half-word, and its 32-bit encoding; `None` for an unknown one, or one
     /// that is not here as a whole.
     pub(super) fn instruction(&self, at: usize) -> Option<(Instruction, u32)> {
-        let low = u32::from(*self.halves.get(at)?);
-        let (bits, length) = match is_long(low) {
-            true => (u32::from(*self.halves.get(at + 1)?) << 16 | low, 4),
-            false => (expand(low as u16)?, 2),
-        };
-        let decoded = Instruction::decode(bits)?;
-        Some((Instruction { length, ..decoded }, bits))
+        instruction_of(&self.words, self.skipped(), at)
     }
 
     /// Address of a half-word.
     pub(super) fn address(&self, at: usize) -> u64 {
         self.pc.wrapping_add(2 * at as u64)
     }
+}
+
+/// As [`Code::instruction`], of double words. `skipped`: half-words before the first instruction.
+pub(super) fn instruction_of(
+    words: &[u64],
+    skipped: usize,
+    at: usize,
+) -> Option<(Instruction, u32)> {
+    let half = |at: usize| {
+        let at = at + skipped;
+        let word = words.get(at / 4)?;
+        Some((word >> (16 * (at % 4)) & 0xffff) as u32)
+    };
+    let low = half(at).filter(|_| at < MOST_HALVES)?;
+    let (bits, length) = match is_long(low) {
+        true => (half(at + 1)? << 16 | low, 4),
+        false => (expand(low as u16)?, 2),
+    };
+    let decoded = Instruction::decode(bits)?;
+    Some((Instruction { length, ..decoded }, bits))
 }
 
 /// How a block goes on after an instruction.
@@ -103,10 +140,22 @@ pub(super) struct Translated {
 pub struct Options {
     /// They count the OS's instructions.
     pub counts: bool,
+    /// Accesses take the tables of pages alone, not windows and stacks.
+    pub tables_only: bool,
     /// Bytes that `cbo.zero` clears, at most 64; `None`: the interpreter executes it.
     pub zero_bytes: Option<u64>,
     /// Executions of an address before it is translated.
     pub executions: u8,
+    /// The results of blocks are compared with the interpreter's, with the feature `check`. Blocks must
+    /// count, and are not linked.
+    pub checks: bool,
+}
+
+impl Options {
+    /// Returns whether blocks are compared.
+    pub(super) fn is_checked(&self) -> bool {
+        self.checks && cfg!(feature = "check")
+    }
 }
 
 /// Translates a block. `None`: the interpreter executes its first instruction.
@@ -118,7 +167,7 @@ pub(super) fn translate(
     writer: &mut Writer<'_>,
     code: &Code,
     (tables, notes, windows): (Tables, &Notes, Windows),
-    values: Values,
+    x: &[u64; 32],
     options: Options,
 ) -> Result<Option<Translated>, Full> {
     let mut translator = Translator {
@@ -127,7 +176,7 @@ pub(super) fn translate(
         tables,
         notes,
         windows,
-        values,
+        values: Values::new(x),
         at: 0,
         exits: ArrayVec::new(),
         counter: None,
@@ -271,11 +320,7 @@ impl Translator<'_, '_> {
                     register,
                 } => {
                     self.land_at(branch, place);
-                    if register != B {
-                        self.writer.copy(B, register);
-                    }
-                    self.writer.mark(Place::JUMPS, 0);
-                    self.writer.put(BREAK);
+                    self.jump_by_second(register);
                 }
                 Exit::Leave { branch, distance } => {
                     self.writer.land(branch);
@@ -314,7 +359,7 @@ impl Translator<'_, '_> {
     /// Translates an instruction.
     fn instruction(&mut self, instruction: &Instruction, bits: u32) -> Flow {
         let operation = instruction.operation;
-        if integer::result(operation, 0, 0).is_some() {
+        if integer::is_calculation(operation) {
             return self.calculation(instruction, bits);
         }
         if let Some(access) = operation.memory_access() {
@@ -376,7 +421,7 @@ pub(super) fn with_register(bits: u32, from: u32, register: u8) -> u32 {
 /// Returns whether a block may begin with the instruction.
 fn is_translated(instruction: Instruction) -> bool {
     let Instruction { operation, rd, .. } = instruction;
-    integer::result(operation, 0, 0).is_some()
+    integer::is_calculation(operation)
         || operation.memory_access().is_some()
         || matches!(operation.format(), Format::B | Format::J | Format::U)
         || matches!(

@@ -3,18 +3,24 @@
 
 use poorwill_isa::{Format, Instruction, Operation};
 
-/// Values by register; `None`: unknown.
+/// Values by register, and the registers that have one, as bits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Values([Option<u64>; 32]);
+pub(super) struct Values {
+    x: [u64; 32],
+    known: u32,
+}
 
 impl Values {
     /// The values at the start of a block.
     pub(super) fn new(x: &[u64; 32]) -> Self {
-        Values(x.map(Some))
+        Values {
+            x: *x,
+            known: u32::MAX,
+        }
     }
 
     pub(super) fn of(&self, register: u8) -> Option<u64> {
-        self.0[usize::from(register)]
+        (self.known >> register & 1 != 0).then(|| self.x[usize::from(register)])
     }
 
     /// Follows an instruction at an address.
@@ -30,11 +36,16 @@ impl Values {
             return;
         }
         let immediate = i64::from(immediate).cast_unsigned();
-        self.0[usize::from(rd)] = match operation {
+        let value = match operation {
             Operation::Auipc => Some(pc.wrapping_add(immediate)),
             Operation::Lui => Some(immediate),
             Operation::Addi => self.of(rs1).map(|value| value.wrapping_add(immediate)),
             _ => None,
         };
+        self.known &= !(1 << rd);
+        if let Some(value) = value {
+            self.known |= 1 << rd;
+            self.x[usize::from(rd)] = value;
+        }
     }
 }

@@ -20,11 +20,22 @@ pub(super) struct Window {
     pub(super) is_guarded: bool,
 }
 
+/// How a bit of an address tells its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Select {
+    /// Number of the bit.
+    pub(super) bit: u32,
+    /// Number of the window whose addresses have it clear.
+    pub(super) clear: usize,
+}
+
 /// The windows of an OS.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Windows {
     /// Found ones come first.
     pub(super) windows: [Option<Window>; WINDOWS],
+    /// Which of two windows an address is of.
+    pub(super) select: Option<Select>,
     pub(super) searches: u8,
 }
 
@@ -38,6 +49,50 @@ impl Windows {
     /// What translated code adds to an address of a window; zero without a window.
     pub(super) fn distance(&self, number: usize) -> u64 {
         self.windows[number].map_or(0, |it| it.distance)
+    }
+
+    /// What an address with the bit of [`Select`] takes more than one without it; zero without two
+    /// windows.
+    pub(super) fn step(&self) -> u64 {
+        self.select.map_or(0, |Select { clear, .. }| {
+            self.distance(1 - clear).wrapping_sub(self.distance(clear))
+        })
+    }
+
+    /// The site itself, or the table where the two windows cannot be told apart.
+    pub(super) fn usable(&self, site: Site) -> Site {
+        match site {
+            Site::Both if self.select.is_none() => Site::Table,
+            site => site,
+        }
+    }
+
+    /// Puts a window at a free place. Most data of an OS lie elsewhere than its code, so that the window
+    /// at the distance `code` does not come first, which costs least.
+    pub(super) fn put(&mut self, free: usize, window: Window, code: Option<u64>) {
+        self.windows[free] = Some(window);
+        let first = self.windows[0].map(|window| window.distance);
+        if free != 0 && first == code {
+            self.windows.swap(0, free);
+        }
+    }
+
+    /// Finds the bit that tells the windows apart. `memory`: what they lead to.
+    pub(super) fn find_select(&mut self, memory: PhysRange) {
+        let [Some(one), Some(other)] = self.windows else {
+            return;
+        };
+        let [one, other] = [one, other].map(|window| {
+            let start = memory.start.wrapping_sub(window.distance);
+            let last = (memory.end - 1).wrapping_sub(window.distance);
+            (start, start ^ last)
+        });
+        let Some(bit) = (one.0 ^ other.0).checked_ilog2() else {
+            return;
+        };
+        let is_fixed = (one.1 | other.1) >> bit == 0;
+        let clear = usize::from(one.0 >> bit & 1 != 0);
+        self.select = is_fixed.then_some(Select { bit, clear });
     }
 
     /// Returns whether an access by the window may hit MTIME.

@@ -35,7 +35,7 @@ pub(super) mod offset {
     /// page.
     pub(in super::super) const BIAS: i32 = PAGE_BYTES as i32 - REGION;
     /// Offset of the region's first word.
-    pub(in super::super) const REGION: i32 = 2032;
+    pub(in super::super) const REGION: i32 = 2016;
 
     pub(in super::super) const SSTATUS: i32 = offset_of!(Environment, sstatus) as i32 - BIAS;
     pub(in super::super) const ATTENTION: i32 = offset_of!(Environment, attention) as i32 - BIAS;
@@ -44,6 +44,7 @@ pub(super) mod offset {
         offset_of!(Environment, reserved_value) as i32 - BIAS;
     pub(in super::super) const MTIME: i32 = offset_of!(Environment, mtime) as i32 - BIAS;
     pub(in super::super) const DISTANCE: i32 = offset_of!(Environment, distance) as i32 - BIAS;
+    pub(in super::super) const STEP: i32 = offset_of!(Environment, step) as i32 - BIAS;
     pub(in super::super) const STACK_START: i32 =
         offset_of!(Environment, stack_start) as i32 - BIAS;
     pub(in super::super) const STACK_BYTES: i32 =
@@ -64,7 +65,16 @@ pub(super) mod offset {
 
 /// Returns whether the OS's value of a register is in the environment.
 pub(super) fn is_kept(register: u8) -> bool {
-    KEPT.contains(&register)
+    const BITS: u32 = {
+        let mut bits = 0;
+        let mut number = 0;
+        while number < KEPT.len() {
+            bits |= 1 << KEPT[number];
+            number += 1;
+        }
+        bits
+    };
+    BITS >> register & 1 != 0
 }
 
 /// Words that leave a block: room for a jump, and the distance of the next instruction from the
@@ -239,7 +249,7 @@ impl<'a> Writer<'a> {
     /// they get that of the rest. Counting begins at the first one.
     pub(super) fn set_rests(&mut self, first: usize, total: u8) {
         let places = self.places.get_mut(first..self.place);
-        let is_exit = |place: &&mut Place| [Place::LEAVES, Place::JUMPS].contains(&place.at);
+        let is_exit = |place: &&mut Place| matches!(place.at, Place::LEAVES | Place::JUMPS);
         for place in places.into_iter().flatten().filter(|place| !is_exit(place)) {
             place.rest = total.saturating_sub(place.rest);
         }
@@ -264,6 +274,14 @@ impl<'a> Writer<'a> {
     /// Lets a branch go to the next word.
     pub(super) fn land(&mut self, branch: usize) {
         let distance = 4 * (self.word - branch) as i32;
+        if let Some(word) = self.words.get_mut(branch) {
+            *word |= encode::b(0, 0, 0, distance);
+        }
+    }
+
+    /// Lets a branch go to an earlier word.
+    pub(super) fn branch_back(&mut self, branch: usize, to: usize) {
+        let distance = -4 * (branch - to) as i32;
         if let Some(word) = self.words.get_mut(branch) {
             *word |= encode::b(0, 0, 0, distance);
         }

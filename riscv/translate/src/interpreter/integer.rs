@@ -14,6 +14,20 @@ fn is(condition: bool) -> u64 {
     u64::from(condition)
 }
 
+/// Returns whether [`result`] has results of the operation, by its opcode (unprivileged specification,
+/// chapter 35).
+pub(crate) const fn is_calculation(operation: Operation) -> bool {
+    const OP_IMM: u32 = 0x13;
+    const OP_IMM_32: u32 = 0x1b;
+    const OP: u32 = 0x33;
+    const LUI: u32 = 0x37;
+    const OP_32: u32 = 0x3b;
+    matches!(
+        operation.encoding() & 0x7f,
+        OP_IMM | OP_IMM_32 | OP | LUI | OP_32
+    )
+}
+
 /// The result of an operation on two values; the second is a register or the immediate. `None` for
 /// operations of other kinds.
 pub(crate) fn result(operation: Operation, a: u64, b: u64) -> Option<u64> {
@@ -137,4 +151,20 @@ fn divided(operation: Operation, a: u64, b: u64) -> Option<u64> {
         Operation::Remuw => word(low_a.checked_rem(low_b).unwrap_or(low_a).into()),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use poorwill_isa::FORMS;
+
+    use super::*;
+
+    #[test]
+    fn the_opcode_tells_which_operations_have_results() {
+        for form in FORMS {
+            let operation = form.operation;
+            let has_result = result(operation, 0, 0).is_some();
+            assert_eq!(is_calculation(operation), has_result, "{operation:?}");
+        }
+    }
 }

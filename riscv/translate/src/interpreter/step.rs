@@ -60,7 +60,9 @@ impl VirtualHart {
             Format::R | Format::S | Format::B => self.get(instruction.rs2),
             _ => immediate,
         };
-        if let Some(value) = integer::result(operation, a, b) {
+        if integer::is_calculation(operation)
+            && let Some(value) = integer::result(operation, a, b)
+        {
             self.set(instruction.rd, value);
         } else if let Some(access) = operation.memory_access() {
             let address = a.wrapping_add(immediate);

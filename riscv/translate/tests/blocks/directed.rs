@@ -5,31 +5,33 @@ use std::cell::Cell;
 use poorwill_isa::encode;
 use poorwill_translate::fake::{FakeHost, MEMORY, RAM};
 use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
-use poorwill_translate::{Blocks, Environment, Host, Mode, Options, Region, Stop, VirtualHart};
+use poorwill_translate::{
+    Blocks, Environment, Host, Index, Mode, Options, Region, Stop, VirtualHart,
+};
 
 use crate::common::flags::{A, D, G, R, V, W, X};
 use crate::common::{i, of, r, s};
 use crate::ending::Ending;
 
 /// Physical pages with code.
-const PLACES: [u64; 2] = [RAM + 0x1000, RAM + 0x2000];
+pub(super) const PLACES: [u64; 2] = [RAM + 0x1000, RAM + 0x2000];
 /// The virtual page of the code, and another one of the same place.
-const CODE: u64 = 0x10_0000;
+pub(super) const CODE: u64 = 0x10_0000;
 const ALIAS: u64 = 0x20_0000;
 
 /// A virtual page of data.
-const DATA: u64 = 0x30_0000;
-const DATA_PLACES: [u64; 2] = [RAM + 0x8000, RAM + 0x9000];
+pub(super) const DATA: u64 = 0x30_0000;
+pub(super) const DATA_PLACES: [u64; 2] = [RAM + 0x8000, RAM + 0x9000];
 
 /// Rounds of a loop.
-const ROUNDS: i32 = 50;
+pub(super) const ROUNDS: i32 = 50;
 
-fn addition(number: i32) -> u32 {
+pub(super) fn addition(number: i32) -> u32 {
     i("addi", 10, 10, number)
 }
 
 /// Adds to a0 in a loop, and then calls.
-fn program(number: i32) -> [u32; 5] {
+pub(super) fn program(number: i32) -> [u32; 5] {
     [
         i("addi", 11, 0, ROUNDS),
         addition(number),
@@ -39,11 +41,11 @@ fn program(number: i32) -> [u32; 5] {
     ]
 }
 
-struct Machine {
-    host: FakeHost,
-    hart: VirtualHart,
+pub(super) struct Machine {
+    pub(super) host: FakeHost,
+    pub(super) hart: VirtualHart,
     /// The leaves of the code and the data.
-    leaves: [u64; 2],
+    pub(super) leaves: [u64; 2],
 }
 
 impl Machine {
@@ -65,8 +67,13 @@ impl Machine {
         }
     }
 
+    /// The table at the root.
+    pub(super) fn root(&self) -> u64 {
+        self.hart.csrs.satp << 12
+    }
+
     /// Runs the program; returns what it adds.
-    fn run(&mut self, blocks: &mut Blocks<'_>) -> u64 {
+    pub(super) fn run(&mut self, blocks: &mut Blocks<'_>) -> u64 {
         let before = self.hart.x[10];
         self.hart.pc = CODE;
         self.go_on(blocks, u64::MAX);
@@ -75,7 +82,14 @@ impl Machine {
 
     /// Runs up to a call. The core is interrupted once, before this word. Returns the words of
     /// translated code that have run.
-    fn go_on(&mut self, blocks: &mut Blocks<'_>, word: u64) -> u64 {
+    pub(super) fn go_on(&mut self, blocks: &mut Blocks<'_>, word: u64) -> u64 {
+        let (stop, words) = self.run_until(blocks, word);
+        assert_eq!(stop, Stop::Call);
+        words
+    }
+
+    /// As [`go_on`](Self::go_on), up to any stop.
+    pub(super) fn run_until(&mut self, blocks: &mut Blocks<'_>, word: u64) -> (Stop, u64) {
         let is_over = Cell::new(false);
         let mut core = Ending {
             core: FakeCore {
@@ -92,22 +106,31 @@ impl Machine {
         let stop = self
             .hart
             .run_translated(blocks, &mut core, &self.host, until);
-        assert_eq!(stop, Stop::Call);
-        core.core.instructions
+        (stop, core.core.instructions)
     }
 }
 
 /// Runs a test with no blocks, on a stack with room for them.
-fn with_blocks(test: fn(Machine, Blocks<'_>)) {
+pub(super) fn with_blocks(test: fn(Machine, Blocks<'_>)) {
+    let options = Options {
+        executions: 1,
+        ..Options::default()
+    };
+    with(options, test);
+}
+
+pub(super) fn with(options: Options, test: fn(Machine, Blocks<'_>)) {
     let run = move || {
+        let mut index = Box::new(Index::empty());
         let mut region = Box::new(Region::empty());
         let mut environment = Box::new(Environment::new(MTIME));
-        let options = Options {
-            executions: 1,
-            ..Options::default()
-        };
         let environment = &mut *environment;
-        let blocks = Blocks::new(&mut region, environment, ENVIRONMENT, MEMORY, options);
+        let blocks = Blocks::new(
+            (&mut index, &mut region, environment),
+            ENVIRONMENT,
+            MEMORY,
+            options,
+        );
         test(Machine::new(), blocks);
     };
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(run);

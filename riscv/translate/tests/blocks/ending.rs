@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use poorwill_memory::PhysRange;
 use poorwill_translate::fake::FakeHost;
 use poorwill_translate::fake_core::FakeCore;
 use poorwill_translate::{Core, Environment, Host, Left, Region, Watch};
@@ -93,5 +94,9 @@ impl Core for Ending<'_> {
 
     fn fence_instructions(&mut self) {
         self.core.fence_instructions();
+    }
+
+    fn protect(&mut self, text: PhysRange) -> bool {
+        self.core.protect(text)
     }
 }

@@ -6,12 +6,14 @@
     reason = "fields are cut out intentionally"
 )]
 
+mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod directed;
 #[path = "../oracle/draw.rs"]
 mod draw;
 mod ending;
+mod text;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,7 +22,9 @@ use fastrand::Rng;
 use poorwill_isa::{Format, Operation};
 use poorwill_translate::fake::{FakeHost, MEMORY, State};
 use poorwill_translate::fake_core::{ENVIRONMENT, FakeCore, MTIME};
-use poorwill_translate::{Blocks, Counts, Environment, Mode, Options, Region, Stop, VirtualHart};
+use poorwill_translate::{
+    Blocks, Counts, Environment, Index, Mode, Options, Region, Stop, VirtualHart,
+};
 
 use draw::{Case, OF_CODE, OF_SATP, POINTERS, one_in, pointer, value};
 use ending::{Ending, Turns};
@@ -182,6 +186,7 @@ impl Pair {
             Stop::User => "user",
             Stop::Unknown => "unknown",
             Stop::Lost => "lost",
+            Stop::Differs(difference) => panic!("{difference}, seed {}", self.seed),
         };
         *self.ends.entry(name).or_default() += 1;
         *self.ends.entry("translated").or_default() += counts.translated;
@@ -279,9 +284,10 @@ fn copy(hart: &VirtualHart) -> VirtualHart {
     copy
 }
 
-fn programs() {
+fn programs(checks: bool) {
     let first = number_of("POORWILL_SEED").unwrap_or(1);
     let programs = number_of("POORWILL_PROGRAMS").unwrap_or(PROGRAMS);
+    let mut index = Box::new(Index::empty());
     let mut region = Box::new(Region::empty());
     let mut environment = Box::new(Environment::new(MTIME));
     let mut ends = BTreeMap::new();
@@ -289,33 +295,52 @@ fn programs() {
         let mut pair = Pair::new(seed);
         let options = Options {
             counts: true,
+            tables_only: seed % 5 == 0,
             zero_bytes: pair.case.features.zero_block.filter(|bytes| *bytes <= 64),
             executions: (seed % 3) as u8,
+            checks,
         };
-        let mut blocks = Blocks::new(&mut region, &mut environment, ENVIRONMENT, MEMORY, options);
+        let mut blocks = Blocks::new(
+            (&mut index, &mut region, &mut environment),
+            ENVIRONMENT,
+            MEMORY,
+            options,
+        );
         for _ in 0..TURNS {
             pair.disturb();
             if !pair.turn(&mut blocks) {
                 break;
             }
         }
+        *ends.entry("compared").or_default() += blocks.compared();
         for (end, count) in pair.ends {
             *ends.entry(end).or_default() += count;
         }
     }
-    println!("{programs} programs; {ends:#?}");
+    println!("{programs} programs, checks: {checks}; {ends:#?}");
     if programs >= PROGRAMS {
         let kinds = ["turn", "pauses", "waits", "call", "user", "unknown"];
         assert!(kinds.iter().all(|kind| ends.contains_key(kind)), "{ends:?}");
         assert!(ends["translated"] > ends["interpreted"] / 4, "{ends:?}");
+        let compared = if checks { ends["translated"] } else { 0 };
+        assert!(ends["compared"] >= compared / 100 * 95, "{ends:?}");
         assert_eq!(ends.get("lost"), None::<&u64>);
     }
 }
 
+/// The region takes much stack.
+fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(64 << 20);
+    let thread = thread.spawn(test).expect("a thread");
+    thread.join().expect("the comparison");
+}
+
 #[test]
 fn translated_programs_do_what_the_interpreter_does() {
-    // The region takes much stack.
-    let thread = std::thread::Builder::new().stack_size(64 << 20);
-    let thread = thread.spawn(programs).expect("a thread");
-    thread.join().expect("the comparison");
+    on_a_large_stack(|| programs(false));
+}
+
+#[test]
+fn programs_have_no_difference_in_check_mode() {
+    on_a_large_stack(|| programs(true));
 }

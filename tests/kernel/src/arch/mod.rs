@@ -4,6 +4,7 @@ mod entry;
 pub(crate) mod float;
 pub(crate) mod guard;
 pub(crate) mod guest;
+pub(crate) mod kernel_space;
 pub(crate) mod os_csr;
 pub(crate) mod registers;
 pub(crate) mod sandbox;
@@ -53,6 +54,14 @@ pub(crate) fn has_emulated_counters() -> bool {
         core::arch::asm!("csrr {}, instret", "csrr {}, instret", out(reg) first, out(reg) second);
     };
     second.wrapping_sub(first) > 8
+}
+
+/// Executes two instructions a round.
+pub(crate) fn spin(rounds: usize) {
+    // SAFETY: the loop changes a register of its own.
+    unsafe {
+        core::arch::asm!("1:", "addi {0}, {0}, -1", "bnez {0}, 1b", inout(reg) rounds => _);
+    }
 }
 
 /// Makes instructions written as data visible to instruction fetches.

@@ -1,6 +1,6 @@
 //! Address translation (Sv39): an identity map, and second addresses for a few pages.
 
-use crate::{arch::guard, write_csr};
+use crate::{arch::guard, read_csr, write_csr};
 use core::arch::{asm, global_asm};
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -16,18 +16,30 @@ pub(crate) const WRITE: usize = 1 << 2;
 pub(crate) const EXECUTE: usize = 1 << 3;
 /// Likewise.
 pub(crate) const USER: usize = 1 << 4;
-const VALID: usize = 1;
-const ACCESSED_DIRTY: usize = 3 << 6;
+pub(super) const VALID: usize = 1;
+pub(super) const ACCESSED_DIRTY: usize = 3 << 6;
+/// Likewise.
+pub(crate) const GLOBAL: usize = 1 << 5;
 
 #[repr(C, align(4096))]
-struct Table([AtomicUsize; ENTRIES]);
+pub(super) struct Table(pub(super) [AtomicUsize; ENTRIES]);
 
-static TABLES: [Table; 3] = [const { Table([const { AtomicUsize::new(0) }; ENTRIES]) }; 3];
+impl Table {
+    pub(super) const fn empty() -> Table {
+        Table([const { AtomicUsize::new(0) }; ENTRIES])
+    }
+}
 
-static IMAGE_TABLES: [Table; 2] = [const { Table([const { AtomicUsize::new(0) }; ENTRIES]) }; 2];
+static TABLES: [Table; 3] = [const { Table::empty() }; 3];
 
-/// The entry of the root for the pages of [`map_image`].
+static IMAGE_TABLES: [Table; 2] = [const { Table::empty() }; 2];
+
+/// Entries of the identity map.
+const GIBIBYTES: usize = 4;
+
+/// The entry of the root for the pages of [`map_image`], and the first one's address.
 const IMAGE: usize = 510;
+const IMAGE_START: usize = 0xffff_ffff_8000_0000;
 
 /// The entry of the root for the pages of [`map`].
 const SECOND_TIME: usize = 8;
@@ -60,6 +72,22 @@ pub(crate) fn with(job: impl FnOnce()) {
     set_satp(0);
 }
 
+/// Runs `job` with translation on, and with a physical page as a kernel's text, to which `stvec` leads:
+/// the job must not trap. The identity map is in all address spaces. `job` gets the text's address.
+pub(crate) fn with_text(physical: usize, job: impl FnOnce(usize)) {
+    let satp = prepare();
+    for entry in TABLES[0].0.iter().take(GIBIBYTES) {
+        entry.fetch_or(GLOBAL, Ordering::Relaxed);
+    }
+    map_image(0, physical, READ | EXECUTE | GLOBAL);
+    let before = read_csr!("stvec");
+    write_csr!("stvec", IMAGE_START);
+    set_satp(satp);
+    job(IMAGE_START);
+    set_satp(0);
+    write_csr!("stvec", before);
+}
+
 /// Turns translation on, on the calling hart. A wake turns it off.
 pub(crate) fn turn_on() {
     set_satp(prepare());
@@ -69,13 +97,18 @@ pub(crate) fn turn_on() {
 fn prepare() -> usize {
     let [root, middle, low] = &TABLES;
     let table = |table: &Table| core::ptr::from_ref(table).addr();
-    for (gibibyte, entry) in root.0.iter().take(4).enumerate() {
+    for (gibibyte, entry) in root.0.iter().take(GIBIBYTES).enumerate() {
         let flags = VALID | READ | WRITE | EXECUTE | ACCESSED_DIRTY;
         entry.store(gibibyte << 28 | flags, Ordering::Relaxed);
     }
     root.0[SECOND_TIME].store(table(middle) >> 2 | VALID, Ordering::Relaxed);
     middle.0[0].store(table(low) >> 2 | VALID, Ordering::Relaxed);
-    8 << 60 | table(root) >> 12
+    satp_of(root)
+}
+
+/// The value of `satp` for Sv39 by a root.
+pub(super) fn satp_of(root: &Table) -> usize {
+    8 << 60 | core::ptr::from_ref(root).addr() >> 12
 }
 
 /// Maps a physical page as the `number`th of the last 2 GiB, where kernels have their images.
@@ -88,7 +121,7 @@ pub(crate) fn map_image(number: usize, physical: usize, flags: usize) {
     TABLES[0].0[IMAGE].store(table(middle), Ordering::Relaxed);
 }
 
-fn set_satp(value: usize) {
+pub(super) fn set_satp(value: usize) {
     write_csr!("satp", value);
     fence();
 }

@@ -2,10 +2,11 @@
 //! interrupts of devices. The case ends with an
 //! instruction that the weak hart does not know, so that the OS's hart continues.
 //!
-//! On the command line: `cycles=N` sleeps in a row; `rounds=N` of the case of remapped pages; `last_ms=N`
+//! On the command line: `cycles=N` sleeps in a row; `rounds=N` of the cases of remapped pages and
+//! of text; `last_ms=N`
 //! of the last sleep of the case of calls.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::wild;
 use crate::{
@@ -73,6 +74,47 @@ pub(super) fn remapped(machine: &Machine) {
     check!(
         wrong == 0,
         "{wrong} loads from a page that was mapped before"
+    );
+}
+
+/// A page with a function that returns a number.
+#[repr(C, align(4096))]
+struct Text([AtomicU32; 1024]);
+
+static TEXT: Text = Text([const { AtomicU32::new(0) }; 1024]);
+
+/// Lets the function return a number below 2048.
+#[inline(never)]
+fn patch(number: u32) {
+    const LI_A0: u32 = 0x513;
+    TEXT.0[0].store(LI_A0 | number << 20, Ordering::Relaxed);
+}
+
+/// After a wake, the kernel patches its text, by another address of it, and runs it, with `fence.i` and
+/// without. The weak hart runs what memory has.
+pub(super) fn text(machine: &Machine) {
+    const RET: u32 = 0x8067;
+    sleep_once(machine, 1);
+    TEXT.0[1].store(RET, Ordering::Relaxed);
+    let mut wrong = [0; 2];
+    translated::with_text(core::ptr::from_ref(&TEXT).addr(), |function| {
+        let function = core::ptr::with_exposed_provenance::<()>(function);
+        // SAFETY: the function is there, and uses a0 alone.
+        let function: extern "C" fn() -> u32 = unsafe { core::mem::transmute(function) };
+        let rounds = 0..machine.number("rounds", 4000);
+        for (round, number) in rounds.zip((0..2048).cycle()) {
+            let is_fenced = round / 8 % 2 == 0;
+            patch(number);
+            if is_fenced {
+                arch::fence_i();
+            }
+            wrong[usize::from(is_fenced)] += usize::from(function() != number);
+        }
+    });
+    give_back();
+    check!(
+        wrong == [0; 2],
+        "{wrong:?} old instructions without and with fences"
     );
 }
 

@@ -24,6 +24,7 @@ mod sleep_wake;
 mod susp;
 mod suspend_half;
 mod traffic;
+mod translated;
 mod wild;
 
 use crate::{check, machine::Machine, say};
@@ -52,6 +53,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "lent-calls" => lent::calls(machine),
         "lent-suspend" => suspend_half::run(machine, hart),
         "lent-remapped" => lent::remapped(machine),
+        "lent-text" => lent::text(machine),
         "mediated" => mediated::run(machine, hart),
         "panic" => panic::run(machine, hart),
         "remains" => remains::run(machine),
@@ -67,11 +69,12 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "cut" => cut::run(machine, hart),
         "devices" => devices::run(machine),
         "traffic" => traffic::run(machine, hart),
+        "translated" => translated::run(machine),
         "dbcn" => dbcn::run(machine),
         "bus" => bus::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-calls, lent-remapped, lent-suspend, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, dbcn, bus"
+                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-calls, lent-remapped, lent-suspend, lent-text, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, translated, dbcn, bus"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

@@ -42,7 +42,6 @@ impl Run {
     fn needs(&self) -> Vec<(&str, Part)> {
         let options = [
             (self.domains.is_some(), "--domains", Part::Domains),
-            (self.weak_core, "--weak-core", Part::AddedCore),
             (self.disk.is_some(), "--disk", Part::Disks),
             (!self.extra_disk.is_empty(), "--extra-disk", Part::Disks),
             (self.flash.is_some(), "--flash", Part::Flash),

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use poorwill_devicetree::{Machine as Described, NoExecutor};
 use poorwill_machine::qmp::socket_folder;
-use poorwill_machine::{Machine, Qemu, tree};
+use poorwill_machine::{Machine, Part, Qemu, tree};
 use tempfile::TempDir;
 
 /// Refuses a tree in QEMU's arguments that asks for an executor, on a machine that cannot have one.
@@ -29,18 +29,25 @@ pub(super) fn check(arguments: &[OsString]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds one more hart, the weak core, to the machine, whose files must exist. The machine's device
-/// tree is in the folder that is returned, to be kept while the machine runs.
+/// Asks for an executor, on a machine whose files must exist. Its weak core is the board's, or else
+/// one more hart. The machine's device tree is in the folder that is returned, to be kept while the
+/// machine runs.
 ///
 /// # Errors
 ///
 /// There is no tree, the firmware would refuse it, or why there is no executor.
-pub(super) fn add_weak_core(machine: &mut Machine, qemu: &Qemu) -> anyhow::Result<TempDir> {
+pub(super) fn with_weak_core(machine: &mut Machine, qemu: &Qemu) -> anyhow::Result<TempDir> {
     let folder = socket_folder().context("no folder for the device tree")?;
     let file = folder.path().join("tree.dtb");
-    let weak = machine.harts;
-    machine.harts += 1;
-    tree::write(machine, qemu, &tree::weak_core(weak), &file)?;
+    let source = match machine.board.has(Part::WeakCore) {
+        true => tree::EXECUTOR.to_owned(),
+        false => {
+            let weak = machine.harts;
+            machine.harts += 1;
+            tree::weak_core(weak)
+        }
+    };
+    tree::write(machine, qemu, &source, &file)?;
     if let Some(reason) = refusal(&file)? {
         bail!(
             "--weak-core: there can be no executor: {reason}. Change the arguments for QEMU after \

@@ -45,6 +45,7 @@ Examples:
   poorwill run --kernel u-boot.bin --disk machine.disk
   poorwill run --tiny --harts 1 --weak-core        a weak core resumes the kernel after a sleep
   poorwill run --machine sifive_u --harts 4        SiFive's board, without disks
+  poorwill run --machine sifive_u --weak-core      the same, whose E51 is the weak core
   poorwill run -- -nic user,model=virtio-net-pci   with network
   poorwill run --domains machine.toml              a machine with domains
   poorwill run --domains machine.toml -- -s        the same, for a debugger
@@ -64,9 +65,9 @@ pub(crate) struct Run {
     /// Run the machine with domains that this file describes (docs/domains.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tiny", "disk", "flash", "extra_disk", "kernel", "initrd", "append", "memory", "harts", "interrupts", "cut"])]
     domains: Option<PathBuf>,
-    /// Add a hart without an MMU, the weak core, on a PLIC. It runs the OS's kernel around a sleep in
-    /// powered memory. The OS has at most 8 harts. With --tiny there is no disk, unless --disk names
-    /// one, so each sleep is of this kind, until a key is pressed
+    /// Add a hart without an MMU, the weak core, on a PLIC; on `sifive_u` it is the E51. It runs the
+    /// OS's kernel around a sleep in powered memory. The OS has at most 8 harts. With --tiny there is
+    /// no disk, unless --disk names one, so each sleep is of this kind, until a key is pressed
     #[arg(long, conflicts_with_all = ["domains", "cut"])]
     weak_core: bool,
     /// Disk with the partitions `root` and `sleep`: a raw file or a block device [default: your own
@@ -91,7 +92,7 @@ pub(crate) struct Run {
     /// RAM of the machine
     #[arg(long, value_name = "SIZE", default_value = "2G")]
     memory: Bytes,
-    /// Number of the OS's harts; `sifive_u` has 1 to 4, and one more that runs no OS
+    /// Number of the OS's harts; `sifive_u` has 1 to 4 beside its E51
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=512))]
     harts: u32,
     /// Interrupt controllers; with `plic` the root is on virtio-blk, since NVMe loses interrupts
@@ -133,7 +134,7 @@ impl Run {
             prepare_flash(flash)?;
         }
         let _tree = match has_weak_core {
-            true => Some(executor::add_weak_core(&mut machine, &qemu)?),
+            true => Some(executor::with_weak_core(&mut machine, &qemu)?),
             false => None,
         };
         if let Some(image) = sleeping(&machine)? {
