@@ -7,13 +7,13 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::leaf::{self, Regions};
 use super::region::{
-    Block, CHUNK, Environment, HEADS, Index, JUMP_SETS, Place, REGION_BYTES, Region, SLOTS, Slot,
+    Block, CHUNK, Environment, HEADS, Index, JUMP_SETS, REGION_BYTES, Region, SLOTS, Slot,
 };
 use super::stacks::Stacks;
 use super::text::Text;
 use super::translate::{self, Code, Options, Tables};
 use super::windows::{self, Windows};
-use super::writer::{A, Full, LEAVE_WORDS, Writer};
+use super::writer::{A, FORWARD_WORDS, Full, LEAVE_WORDS, Writer};
 use crate::host::Host;
 
 /// A place in translated code.
@@ -243,7 +243,7 @@ impl<'a> Blocks<'a> {
         };
     }
 
-    fn address_of_word(&self, word: u32) -> u64 {
+    pub(super) fn address_of_word(&self, word: u32) -> u64 {
         self.base + offset_of!(Region, words) as u64 + 4 * u64::from(word)
     }
 
@@ -278,57 +278,6 @@ impl<'a> Blocks<'a> {
         let block = &self.index.blocks[found.block];
         let place = self.region.places[block.place as usize + found.place];
         self.address_of_word(block.word + u32::from(place.word))
-    }
-
-    /// What an address of translated code belongs to.
-    pub(super) fn place_of(&self, address: u64) -> Option<Found> {
-        let first = self.address_of_word(0);
-        let word = u32::try_from(address.checked_sub(first)? / 4).ok()?;
-        if word as usize >= self.words {
-            return None;
-        }
-        let blocks = &self.index.blocks[..self.blocks];
-        let mut number = usize::from(self.index.chunks[word as usize / CHUNK]);
-        while blocks.get(number + 1).is_some_and(|next| next.word <= word) {
-            number += 1;
-        }
-        let block = blocks.get(number)?;
-        let in_block = word.checked_sub(block.word)?;
-        if in_block >= u32::from(block.words) {
-            return None;
-        }
-        let places = self.places_of(block);
-        let place = places.partition_point(|place| u32::from(place.word) <= in_block);
-        Some(Found {
-            block: number,
-            place: place.checked_sub(1)?,
-        })
-    }
-
-    pub(super) fn places_of(&self, block: &Block) -> &[Place] {
-        &self.region.places[block.place as usize..][..block.places.into()]
-    }
-
-    /// The place itself, and its block.
-    pub(super) fn at(&self, found: Found) -> (&Block, Place) {
-        let block = &self.index.blocks[found.block];
-        (block, self.places_of(block)[found.place])
-    }
-
-    /// Where the block goes on with an address; `None` if no instruction of it is there.
-    pub(super) fn place_at(&self, number: usize, pc: u64) -> Option<Found> {
-        let block = self.index.blocks[..self.blocks].get(number)?;
-        let at = u8::try_from(pc.wrapping_sub(block.pc) / 2).ok()?;
-        if block.live == 0 || u16::from(at) >= block.halves {
-            return None;
-        }
-        let inline = &self.places_of(block)[..block.inline.into()];
-        let place = inline.partition_point(|place| place.at < at);
-        let is_there = inline.get(place).is_some_and(|place| place.at == at);
-        is_there.then_some(Found {
-            block: number,
-            place,
-        })
     }
 
     /// The address that an exit of a block leads to.
@@ -440,7 +389,7 @@ impl<'a> Blocks<'a> {
         let places = (tables, &self.index.notes, self.windows);
         let translated = translate::translate(&mut writer, code, places, x, self.options)?;
         // A dropped block has room for a jump.
-        let (words, places) = (writer.word.max(2), writer.place);
+        let (words, places) = (writer.word.max(FORWARD_WORDS), writer.place);
         let Some(translated) = translated else {
             return Ok(None);
         };

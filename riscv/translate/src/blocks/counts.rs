@@ -16,7 +16,11 @@ impl Blocks<'_> {
 
     /// Instructions that a block has counted, but not reached, at an address of it.
     pub(super) fn unreached(&self, found: Found, address: u64) -> u64 {
-        let (_, place) = self.at(found);
+        let (block, place) = self.at(found);
+        // A dropped block jumps to another one, and counts nothing.
+        if block.live == 0 {
+            return 0;
+        }
         let before = address.wrapping_sub(self.address(found)) / 4;
         match place.rest & Place::COUNTS {
             0 => place.rest.into(),

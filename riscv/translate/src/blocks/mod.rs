@@ -32,6 +32,7 @@ mod in_stack;
 mod interpret;
 mod leaf;
 mod pages;
+mod places;
 mod region;
 mod run;
 mod search;

@@ -81,6 +81,9 @@ pub(super) fn is_kept(register: u8) -> bool {
 /// block's first one.
 pub(super) const LEAVE_WORDS: usize = 3;
 
+/// Words at the start of a dropped block that jump to the new one.
+pub(super) const FORWARD_WORDS: usize = 2;
+
 /// `ebreak`: back to machine mode.
 pub(super) const BREAK: u32 = Operation::Ebreak.encoding();
 
