@@ -13,6 +13,8 @@ use crate::platform::platform;
 /// Ends the half, and tells the domain. No hart of the OS runs: it may print, and two harts that
 /// print mix their lines.
 pub(super) fn report(lent: &mut Lent) {
+    #[cfg(feature = "check-blocks")]
+    compared();
     let half = lent.half.end();
     let domain = hart::all()[lent.place].domain();
     if lent.end == End::Absent {
@@ -28,7 +30,7 @@ pub(super) fn report(lent: &mut Lent) {
 
 /// Tells how many instructions of translated code were compared with the interpreter's.
 #[cfg(feature = "check-blocks")]
-pub(super) fn compared() {
+fn compared() {
     let blocks = BLOCKS.lock();
     let count = (blocks.as_ref()).map_or(0, poorwill_translate::Blocks::compared);
     say!("executor compared={count}");

@@ -67,8 +67,6 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
             given
         };
         stack::verify(stack_top);
-        #[cfg(feature = "check-blocks")]
-        super::report::compared();
         // The next lending may begin once a hart is given back.
         executor.ask.end();
         let waiting = executor.give_back(given);
