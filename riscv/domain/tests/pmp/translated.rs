@@ -109,7 +109,7 @@ proptest! {
     }
 }
 
-/// SiFive's E51 has as many.
+/// SiFive's E51 has eight entries.
 #[test]
 fn eight_entries_hold_it_with_text() {
     assert!(plan(TEXT, 8, 3).is_ok());

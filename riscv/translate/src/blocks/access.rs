@@ -6,7 +6,6 @@ use poorwill_isa::{Direction, Instruction, MemoryAccess, Operation, encode};
 
 use super::region::SLOTS;
 use super::sites::{Site, WINDOWS};
-
 use super::stacks::STACK_POINTER;
 use super::translate::{Flow, Translator, with_register};
 use super::windows::Select;

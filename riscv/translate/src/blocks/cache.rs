@@ -162,7 +162,7 @@ impl<'a> Blocks<'a> {
         self.index.heads.fill(0);
         self.index.executions.fill(0);
         self.index.page_hash.fill(0);
-        self.forget_jumps();
+        self.region.jumps.fill([Slot::EMPTY; 2]);
         self.forget_pages();
         self.generation += 1;
         self.has_changed = true;
@@ -180,10 +180,6 @@ impl<'a> Blocks<'a> {
     #[must_use]
     pub fn sizes(&self) -> [usize; 3] {
         [self.blocks, self.words, self.pages]
-    }
-
-    pub(super) fn forget_jumps(&mut self) {
-        self.region.jumps.fill([Slot::EMPTY; 2]);
     }
 
     /// Empties the tables of pages.

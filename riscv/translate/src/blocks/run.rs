@@ -11,6 +11,7 @@ use super::windows::Windows;
 use crate::hart::{Fences, Mode, Stop, VirtualHart};
 use crate::host::Host;
 use crate::interpreter::Flow;
+use crate::tlb::Translation;
 
 impl VirtualHart {
     /// Runs the hart until its turn ends: at the time `until`, or earlier by another [`Stop`].
@@ -133,19 +134,22 @@ impl VirtualHart {
         })
     }
 
-    /// Flags of the leaf of a page that was just translated, and log2 of its bytes.
-    pub(super) fn leaf_of(&self, address: u64) -> Option<(u64, u8)> {
+    /// The translation of a page that was just used.
+    fn used(&self, address: u64) -> Option<&Translation> {
         let page = address - address % PAGE_BYTES;
         let space = (self.csrs.satp >> 44) as u16;
-        let found = self.tlb.find(page, space)?;
+        self.tlb.find(page, space)
+    }
+
+    /// Flags of the leaf of a page that was just translated, and log2 of its bytes.
+    pub(super) fn leaf_of(&self, address: u64) -> Option<(u64, u8)> {
+        let found = self.used(address)?;
         Some((found.flags.into(), found.shift))
     }
 
     /// Returns whether a page that was just translated is the OS's memory.
     pub(super) fn is_memory_at(&self, address: u64) -> bool {
-        let page = address - address % PAGE_BYTES;
-        let space = (self.csrs.satp >> 44) as u16;
-        self.tlb.find(page, space).is_some_and(|it| it.is_memory)
+        self.used(address).is_some_and(|found| found.is_memory)
     }
 
     /// Finds or makes the block at the hart's address; else interprets up to a jump.

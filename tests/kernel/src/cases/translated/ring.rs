@@ -22,7 +22,7 @@ impl Buffer {
         self.put.wrapping_sub(self.got) as usize
     }
 
-    /// Puts bytes in, as many as there is room for, and returns their number.
+    /// Puts bytes in until it is full, and returns their number.
     #[inline(never)]
     fn put(&mut self, from: &[u8]) -> usize {
         let length = from.len().min(BYTES - self.used());
@@ -34,7 +34,7 @@ impl Buffer {
         length
     }
 
-    /// Takes bytes out, as many as there are, and returns their number.
+    /// Takes bytes out until it or the buffer ends, and returns their number.
     #[inline(never)]
     fn get(&mut self, to: &mut [u8]) -> usize {
         let length = to.len().min(self.used());
