@@ -117,6 +117,14 @@ pub(super) fn restore(state: &UartState) {
     }
 }
 
+/// Waits for the last byte to leave: a power-off or a reset would destroy it. If the power fails, there is
+/// no time for that.
+pub(super) fn drain() {
+    if !power_fail::noticed() {
+        CONSOLE.lock().as_ref().inspect(|uart| uart.drain());
+    }
+}
+
 /// Marks that the last text did not end a line. Go ends the line.
 pub(crate) struct AmidLine;
 

@@ -10,7 +10,7 @@ use poorwill_sleep::{MAX_RESETS, ResetRow};
 use poorwill_store::Committed;
 use spin::Once;
 
-use super::console::say;
+use super::console::{self, say};
 use super::devices::uptime_ms;
 use super::ram::{leave_reset_row, reset_row};
 use crate::entry;
@@ -89,11 +89,13 @@ pub(crate) enum PowerOff {
 pub(crate) fn switch_off(why: PowerOff) -> ! {
     #[cfg(feature = "irqs-off")]
     say_irqs_off();
+    let power_off = SWITCHES.get().and_then(|switches| switches.power_off);
     // After a cut nothing may be written to memory.
-    if !matches!(why, PowerOff::Cut(_)) {
-        end_reset_row();
+    if matches!(why, PowerOff::Cut(_)) {
+        operate_at_once(power_off)
     }
-    operate(SWITCHES.get().and_then(|switches| switches.power_off))
+    end_reset_row();
+    operate(power_off)
 }
 
 /// Prints the longest times with interrupts off since the last call, by place.
@@ -137,13 +139,7 @@ pub(crate) fn fatal() -> ! {
 /// Stops a machine that could not start after a reset, either: switches it off. Without a switch
 /// for that, this hart halts; the other ones wait in entry.S.
 pub(crate) fn stop() -> ! {
-    match SWITCHES.get().and_then(|switches| switches.power_off) {
-        Some(power_off) => operate(Some(power_off)),
-        None => {
-            say!("the machine has no switch for power-off; stopped");
-            entry::halt()
-        }
-    }
+    operate(SWITCHES.get().and_then(|switches| switches.power_off))
 }
 
 fn end_reset_row() {
@@ -158,14 +154,20 @@ const POLLS: u64 = 200_000;
 /// Time for a switch to act before it counts as broken, in ms.
 const PATIENCE_MS: u32 = 1000;
 
-/// Operates the switch. If it is absent or has no effect, the hart reports that and stops.
+/// Operates the switch, after the console's last byte has left.
 fn operate(switch: Option<Switch<Mmio>>) -> ! {
+    console::drain();
+    operate_at_once(switch)
+}
+
+/// Operates the switch. If it is absent or has no effect, the hart reports that and stops.
+fn operate_at_once(switch: Option<Switch<Mmio>>) -> ! {
     if let Some(switch) = switch {
         switch.operate(pause);
         pause(PATIENCE_MS);
         say!("the switch for power-off or reset has no effect; stopped");
     } else {
-        say!("the machine has no switch for power-off or reset; stopped");
+        say!("the machine lacks the switch for power-off or reset; stopped");
     }
     entry::halt()
 }
