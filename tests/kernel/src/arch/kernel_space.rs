@@ -19,34 +19,43 @@ const GIBIBYTE: usize = 30;
 
 /// Pages of a kernel's stack.
 const STACK_PAGES: usize = 4;
-const PAGE: usize = 4096;
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 4096;
+/// Bytes of a stack, and what its address is a multiple of.
+pub(crate) const STACK_BYTES: usize = STACK_PAGES * PAGE;
 
 static ROOT: Table = Table::empty();
 static MIDDLE: Table = Table::empty();
 static LOW: Table = Table::empty();
 
 #[repr(C, align(4096))]
-struct Stack(UnsafeCell<[u8; STACK_PAGES * PAGE]>);
+struct Stack(UnsafeCell<[u8; STACK_BYTES]>);
 
 // SAFETY: [`KernelSpace::call`] alone uses it, on the boot hart.
 unsafe impl Sync for Stack {}
 
-static THE_STACK: Stack = Stack(UnsafeCell::new([0; STACK_PAGES * PAGE]));
+static THE_STACK: Stack = Stack(UnsafeCell::new([0; STACK_BYTES]));
 
 /// The address space, while it is on.
 #[derive(Debug)]
 pub(crate) struct KernelSpace(());
 
+/// The order in which the stack's pages lie in memory.
+pub(crate) type StackOrder = [usize; STACK_PAGES];
+
+/// A stack in one piece.
+pub(crate) const IN_ORDER: StackOrder = [0, 1, 2, 3];
+
 /// Runs `job` with the address space on. `job` itself runs at the image's physical addresses.
-pub(crate) fn with<T>(job: impl FnOnce(&KernelSpace) -> T) -> T {
-    translated::set_satp(prepare());
+pub(crate) fn with<T>(stack: StackOrder, job: impl FnOnce(&KernelSpace) -> T) -> T {
+    translated::set_satp(prepare(stack));
     let answer = job(&KernelSpace(()));
     translated::set_satp(0);
     answer
 }
 
 /// Fills the tables, and returns their value of `satp`.
-fn prepare() -> usize {
+fn prepare(stack: StackOrder) -> usize {
     let put = |table: &Table, address: usize, level: usize, physical: usize, flags: usize| {
         let entry = &table.0[address >> level & 511];
         entry.store(physical >> 2 | flags | VALID, Ordering::Relaxed);
@@ -61,8 +70,8 @@ fn prepare() -> usize {
     put(&ROOT, IMAGE, GIBIBYTE, MEMORY, data | EXECUTE);
     put(&ROOT, STACK, GIBIBYTE, address_of(&MIDDLE), 0);
     put(&MIDDLE, STACK, 21, address_of(&LOW), 0);
-    for page in 0..STACK_PAGES {
-        let physical = THE_STACK.0.get().addr() + page * PAGE;
+    for (page, place) in stack.into_iter().enumerate() {
+        let physical = THE_STACK.0.get().addr() + place * PAGE;
         put(&LOW, STACK + page * PAGE, 12, physical, data);
     }
     translated::satp_of(&ROOT)
@@ -102,7 +111,7 @@ impl KernelSpace {
                 "mv    sp, {stack}",
                 "jalr  {function}",
                 "mv    sp, s2",
-                stack = in(reg) STACK + STACK_PAGES * PAGE,
+                stack = in(reg) STACK + STACK_BYTES,
                 function = in(reg) function,
                 inlateout("a0") data => answer,
                 inlateout("a1") argument => _,

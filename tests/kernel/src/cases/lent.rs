@@ -3,8 +3,7 @@
 //! instruction that the weak hart does not know, so that the OS's hart continues.
 //!
 //! On the command line: `cycles=N` sleeps in a row; `rounds=N` of the cases of remapped pages and
-//! of text; `last_ms=N`
-//! of the last sleep of the case of calls.
+//! of text; `last_ms=N` of the last sleep of the case of calls; `ms=N` of the endless case's work.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -135,6 +134,23 @@ pub(super) fn give_back() {
     check!(
         csr == Some(guard::ILLEGAL_INSTRUCTION),
         "read mstatus: {csr:?}"
+    );
+}
+
+/// After a wake, the kernel works for longer than the weak hart has time, and comes to no program and no
+/// call. The OS's hart continues amid the work.
+pub(super) fn endless(machine: &Machine) {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    sleep_once(machine, 1);
+    let end = arch::time() + machine.number("ms", 11_000) as u64 * machine.timebase / 1000;
+    let (mut steps, mut sum) = (0_u64, 0_u64);
+    while arch::time() < end {
+        steps += 1;
+        sum = core::hint::black_box(sum.wrapping_add(STEP));
+    }
+    check!(
+        sum == steps.wrapping_mul(STEP),
+        "{steps} steps have the sum {sum:#x}"
     );
 }
 

@@ -15,6 +15,7 @@ mod handover;
 mod instructions;
 mod legacy;
 mod lent;
+mod lent_stacks;
 mod mediated;
 mod panic;
 mod remains;
@@ -52,7 +53,9 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "lent" => lent::run(machine, hart),
         "lent-calls" => lent::calls(machine),
         "lent-suspend" => suspend_half::run(machine, hart),
+        "lent-endless" => lent::endless(machine),
         "lent-remapped" => lent::remapped(machine),
+        "lent-stacks" => lent_stacks::run(machine),
         "lent-text" => lent::text(machine),
         "mediated" => mediated::run(machine, hart),
         "panic" => panic::run(machine, hart),
@@ -74,7 +77,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "bus" => bus::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-calls, lent-remapped, lent-suspend, lent-text, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, translated, dbcn, bus"
+                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, lent, lent-calls, lent-endless, lent-remapped, lent-stacks, lent-suspend, lent-text, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, entry, seal-bench, count, counters, cut, devices, traffic, translated, dbcn, bus"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

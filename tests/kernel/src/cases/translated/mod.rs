@@ -23,7 +23,7 @@ use super::lent;
 use crate::{
     arch::{
         self,
-        kernel_space::{self, KernelSpace},
+        kernel_space::{self, IN_ORDER, KernelSpace},
     },
     check,
     machine::Machine,
@@ -96,7 +96,9 @@ fn measure<P: Program>(space: &KernelSpace, rounds: usize) -> Measured {
 }
 
 fn measure_all(rounds: usize) -> [Measured; PROGRAMS.len()] {
-    kernel_space::with(|space| PROGRAMS.map(|(_, run)| run(space, rounds)))
+    kernel_space::with(IN_ORDER, |space| {
+        PROGRAMS.map(|(_, run)| run(space, rounds))
+    })
 }
 
 /// Checks that an instruction takes 1 ns.
