@@ -19,8 +19,10 @@ const BRIDGE: &str = "pci@";
 /// Bytes of a function's configuration space.
 const CONFIGURATION: u64 = 4096;
 
+/// The core-local interruptor's node.
+const INTERRUPTOR: &str = "clint@";
 /// Timers and interrupt controllers: a wait ends with them, whichever device it is for.
-const CONTROLLERS: [&str; 3] = ["clint@", "plic@", "aclint"];
+const CONTROLLERS: [&str; 3] = [INTERRUPTOR, "plic@", "aclint"];
 
 /// The name of a wait after which no device was accessed.
 const NO_DEVICE: &str = "none";
@@ -88,6 +90,13 @@ impl Windows {
         Ok(())
     }
 
+    /// The register of the core-local interruptor by which harts interrupt this one.
+    fn software_interrupt(&self, hart: usize) -> Option<u64> {
+        let mut named = self.named.iter();
+        let (window, _) = named.find(|(_, name)| name.starts_with(INTERRUPTOR))?;
+        Some(window.start + 4 * hart as u64)
+    }
+
     fn add(&mut self, window: Range<u64>, name: &str) {
         self.named.push((window, name.to_owned()));
     }
@@ -112,9 +121,10 @@ fn number_of(place: &str) -> Option<u64> {
     Some(number(bus)? << 8 | number(slot)? << 3 | number(function)?)
 }
 
-/// Sums over halves, by the device's name: of the suspend, and of the resume.
+/// Sums over halves, by the device's name: of the suspend, and of the resume. Besides, the most
+/// instructions of a lent hart in a half.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sums(BTreeMap<String, [Share; 2]>);
+pub(super) struct Sums(BTreeMap<String, [Share; 2]>, Option<u64>);
 
 impl Sums {
     /// Adds what the hart `weak` did in a half: 0 for a suspend, 1 for a resume.
@@ -148,6 +158,7 @@ impl Sums {
         if waited > 0 {
             self.0.entry(NO_DEVICE.into()).or_default()[half].wait_us += us(waited);
         }
+        self.1 = self.1.max(lent(windows, weak, log));
     }
 
     /// The means of a sleep. The device with most accesses comes first.
@@ -168,8 +179,28 @@ impl Sums {
         let mut devices: Vec<_> = self.0.into_iter().map(device).collect();
         let count = |device: &DeviceAccesses| device.suspend.count() + device.resume.count();
         devices.sort_by(|one, other| count(other).total_cmp(&count(one)));
-        Accesses { sleeps, devices }
+        Accesses {
+            sleeps,
+            devices,
+            lent: self.1,
+        }
     }
+}
+
+/// Instructions of the hart that interrupts the hart `weak`, from there on until it clears the interrupt by
+/// which it is given back.
+fn lent(windows: &Windows, weak: usize, log: &[Entry]) -> Option<u64> {
+    let stores = |entry: &Entry, hart, to| {
+        let address = windows.software_interrupt(hart);
+        address.is_some_and(|address| entry.what == What::Stores { address, value: to })
+    };
+    let asks = |entry: &Entry| entry.hart != weak && stores(entry, weak, 1);
+    let (place, request) = log.iter().enumerate().find(|(_, entry)| asks(entry))?;
+    let mut own = log[place..]
+        .iter()
+        .filter(|entry| entry.hart == request.hart);
+    let given = own.find(|entry| stores(entry, entry.hart, 0))?;
+    Some(given.instructions - request.instructions)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown to a microsecond")]
@@ -284,6 +315,32 @@ mod tests {
             1.5f64.to_bits()
         );
         assert_eq!(accesses.devices[0].suspend, Share::default());
+    }
+
+    #[test]
+    fn a_lent_harts_instructions_are_counted() {
+        let entry = |hart, instructions, address, value| Entry {
+            hart,
+            time: 0,
+            instructions,
+            what: What::Stores { address, value },
+        };
+        let log = [
+            entry(0, 100, 0x200_0000, 0),
+            entry(0, 900, 0x200_0004, 1),
+            entry(1, 10, 0x200_0004, 0),
+            entry(1, 5000, 0x200_0000, 1),
+            entry(0, 930, 0x200_4000, 7),
+            entry(0, 953, 0x200_0000, 0),
+            entry(0, 999, 0x200_0000, 0),
+        ];
+        assert_eq!(lent(&windows(), 1, &log), Some(53));
+        assert_eq!(lent(&windows(), 1, &log[..4]), None, "not given back");
+        assert_eq!(lent(&windows(), 2, &log), None, "another weak hart");
+        let mut sums = Sums::default();
+        sums.add(&windows(), 1, 0, &log[..4]);
+        sums.add(&windows(), 1, 1, &log);
+        assert_eq!(sums.means(1).lent, Some(53));
     }
 
     #[test]

@@ -91,6 +91,9 @@ pub struct Accesses {
     /// Number of sleeps.
     pub sleeps: u32,
     pub devices: Vec<DeviceAccesses>,
+    /// Instructions of a hart while it is lent, from its request to its return: the most of a half. `None`:
+    /// no half was lent, or the figures are older.
+    pub lent: Option<u64>,
 }
 
 /// The accesses to a device's registers, and the waits that end with one: means of a sleep. Waits
@@ -304,6 +307,7 @@ pub(crate) fn sample() -> Executor {
                 suspend: share(5.0, 100.0),
                 resume: share(7.0, 2000.0),
             }],
+            lent: Some(50),
         }),
     }
 }
