@@ -140,6 +140,46 @@ fn unknown_names_are_told_with_the_known_ones() {
     );
 }
 
+/// A bank that is busy for 100 ns, half of them after its answer, waits like M/D/1.
+#[test]
+fn random_requests_need_no_trace() {
+    let world = world("11");
+    let rates = ["memory", "--rates", "0.01,5", "--requests", "200000"];
+    let run = |more: &[&str]| world.run(&[&rates[..], more].concat());
+    let sets = ["dimms=1", "banks=1", "dram=50", "recovery=50", "link=3"];
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    let arguments: Vec<_> = ["--json", "--machine", "dram"]
+        .into_iter()
+        .chain(sets)
+        .collect();
+    let outcome = run(&arguments);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let rows: Value = serde_json::from_str(&outcome.out).unwrap();
+    let times = [0, 1].map(|at| rows[at]["mean_read_ns"].as_f64().unwrap());
+    assert!((times[0] - 53.0).abs() < 0.5, "{times:?}");
+    assert!((times[1] - 103.0).abs() < 3.0, "{times:?}");
+    let text = run(&["--writes", "100"]);
+    assert!(
+        text.out.contains("lightpc: mean read, ns") && text.out.contains("no read"),
+        "{text:#?}"
+    );
+    run(&["sha512"]).refuses(2, &["cannot be used with"]);
+    run(&["--writes", "101"]).refuses(2, &["101"]);
+    run(&["--set", "refresh-every=1"]).refuses(1, &["must be 1000.001 to 1000000"]);
+    world
+        .run(&["memory", "--rates", "0"])
+        .refuses(2, &["0.001 to 10000"]);
+    world
+        .run(&["memory", "--writes", "1", "sha512"])
+        .refuses(2, &["cannot be used with"]);
+    world
+        .run(&["memory", "--writes", "1"])
+        .refuses(2, &["--rates"]);
+    world
+        .run(&["memory", "--requests", "1", "sha512"])
+        .refuses(2, &["--rates"]);
+}
+
 #[test]
 fn a_recorded_trace_is_listed_shown_and_run() {
     let world = world("11");

@@ -3,20 +3,23 @@
 //! A [`Source`] gives each hart's memory requests, with the instructions between them. [`run`] lets
 //! the harts execute them on a [`Machine`] with [`Parameters`], and returns the [`Outcome`].
 //!
-//! The model is a closed loop: a slow memory holds its harts back. Time is an integer number of
+//! The model is a closed loop: a slow memory holds its harts back. [`serve`] is the open one, in which
+//! requests come at their own times. Time is an integer number of
 //! picoseconds, so each result is exact and the same on each host.
 //!
 //! # Limits
 //!
 //! - Each instruction takes a cycle. Floating point and branches cost nothing more.
-//! - The link between controller and DIMM is a latency, and never busy.
+//! - The link between controller and DIMM is a latency. Machines whose parts work in order can have a
+//!   busy one, too.
 //! - A row buffer's program operation takes the same time for one line and for all of its page.
-//! - DRAM has no refresh, and its rows are always closed.
+//! - DRAM's rows are always closed. At the base point it has no refresh and no precharge.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod arrivals;
 mod core_model;
 mod displacement;
 mod machine;
@@ -29,6 +32,7 @@ mod saving;
 mod time;
 mod wear;
 
+pub use arrivals::{Arrival, serve};
 pub use displacement::Displacement;
 pub use machine::Machine;
 pub use memory::in_order::{InOrder, Unit};

@@ -191,6 +191,23 @@ fn each_part_of_the_controller_changes_its_figure() {
     assert!(still.counts.programs < base.counts.programs, "{still:?}");
 }
 
+/// Two accesses of a bank, and then two of a DIMM, without and with what delays the second one.
+#[test]
+fn banks_recover_and_share_a_channel() {
+    let after = |more: &[&str], second| {
+        let parameters = set(&[&PLAIN[..], &["dimms=1", "window=128"], more].concat());
+        let requests = [request(Kind::Load, 0, 0), request(Kind::Load, second, 0)];
+        time(Machine::Dram, &parameters, &requests).time
+    };
+    let (same, other) = (16, 1);
+    assert_eq!(after(&[], same), Time(120_000));
+    assert_eq!(after(&["recovery=20"], same), Time(140_000));
+    assert_eq!(after(&[], other), Time(60_000));
+    assert_eq!(after(&["recovery=20"], other), Time(60_000));
+    assert_eq!(after(&["channel=5"], other), Time(65_000));
+    assert_eq!(after(&["refresh=100"], other), Time(160_000));
+}
+
 fn requests() -> impl Strategy<Value = Vec<Vec<Request>>> {
     let kind = prop_oneof![
         4 => Just(Kind::Load),

@@ -5,6 +5,7 @@ mod error;
 mod guest;
 mod library;
 mod model;
+pub mod open_loop;
 mod programs;
 mod record;
 pub mod sweep;

@@ -8,13 +8,14 @@ use anyhow::Context;
 use clap::Args;
 use poorwill_bench::plot::{self, Bar};
 use poorwill_bench::table::table;
+use poorwill_bench::traces::open_loop::Load;
 use poorwill_bench::traces::sweep::USUAL_REQUESTS;
 use poorwill_bench::traces::{Found, Library, Run, parameters_of, run};
 use poorwill_oc_pmem::{Fault, Machine, Parameters, TABLE, Time};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::{comparators, sweep};
+use super::{comparators, rates, sweep};
 use crate::progress;
 
 /// Run traces on models of memory, and on DRAM.
@@ -31,6 +32,7 @@ Examples:
   poorwill memory sha512 --set dead=0
   poorwill memory --sweep build/sweep
   poorwill memory --comparators build/comparators
+  poorwill memory --rates 10,50,100 --machine dram --set dimms=1
 
 Machines: {}, or all of them
 Parameters: {}
@@ -38,7 +40,7 @@ Parameters: {}
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.", Machine::names(), parameters()))]
 pub(crate) struct Memory {
     /// Names of traces, which are their programs', or files
-    #[arg(value_name = "TRACE", required_unless_present = "folder")]
+    #[arg(value_name = "TRACE", required_unless_present = "without_trace")]
     traces: Vec<String>,
     /// The machine beside DRAM, or `all`
     #[arg(long, value_name = "NAME", default_value = "lightpc")]
@@ -54,17 +56,23 @@ pub(crate) struct Memory {
     json: bool,
     /// Run the traces, or all recorded ones, over all swept parameters, and write results and plots
     /// into this folder
-    #[arg(long, value_name = "FOLDER", group = "folder", conflicts_with_all = ["machine", "plot", "set", "json"])]
+    #[arg(long, value_name = "FOLDER", group = "without_trace", conflicts_with_all = ["machine", "plot", "set", "json"])]
     sweep: Option<PathBuf>,
     /// Compare LightPC with machines that save what they keep, on the traces, or on all recorded ones, and
     /// write results and plots into this folder
-    #[arg(long, value_name = "FOLDER", group = "folder", conflicts_with_all = ["machine", "plot", "set", "json"])]
+    #[arg(long, value_name = "FOLDER", group = "without_trace", conflicts_with_all = ["machine", "plot", "set", "json"])]
     comparators: Option<PathBuf>,
+    /// Give the machines random reads at these rates, in millions a second, and print their mean time
+    #[arg(long, value_name = "RATE,...", group = "without_trace", value_delimiter = ',', value_parser = rates::rate, conflicts_with_all = ["traces", "plot"])]
+    rates: Vec<f64>,
+    /// Percent of the random requests that are writes
+    #[arg(long, value_name = "PERCENT", requires = "rates", conflicts_with = "traces", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
+    writes: u8,
     /// Results of `poorwill bench compare --save`, for a measured image and Linux's hibernation
     #[arg(long, value_name = "JSON", requires = "comparators")]
     results: Option<PathBuf>,
-    /// Requests of each trace with --sweep or --comparators
-    #[arg(long, value_name = "N", requires = "folder", default_value_t = USUAL_REQUESTS, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Requests of each trace with --sweep or --comparators, and of each rate with --rates
+    #[arg(long, value_name = "N", requires = "without_trace", default_value_t = USUAL_REQUESTS, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
 }
 
@@ -106,6 +114,10 @@ impl Memory {
         // A wrong parameter is named even if a trace is wrong, too.
         let mut checked = Parameters::default();
         self.set.iter().try_for_each(|set| checked.set(set))?;
+        if !self.rates.is_empty() {
+            rates::execute(&machines, &checked, &self.loads(), self.json)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let library = Library::find()?;
         let all = self.traces.iter().map(|trace| {
             let found = library.named(trace)?;
@@ -133,6 +145,15 @@ impl Memory {
             fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn loads(&self) -> Vec<Load> {
+        let of = |rate| Load {
+            rate,
+            writes: self.writes,
+            requests: self.requests,
+        };
+        self.rates.iter().copied().map(of).collect()
     }
 
     /// The machines to run, DRAM first.

@@ -13,6 +13,7 @@ pub(crate) mod energy;
 pub(crate) mod key;
 pub(crate) mod memory;
 pub(crate) mod psu;
+mod rates;
 pub(crate) mod report;
 pub(crate) mod run;
 mod sweep;

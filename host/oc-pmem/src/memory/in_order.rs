@@ -7,6 +7,7 @@ use arrayvec::ArrayVec;
 
 use super::faults::{Faults, State};
 use super::place::{Map, Place};
+use super::shared::Shared;
 use super::{Counts, Memory};
 use crate::parameters::{Name, Parameters};
 use crate::time::Time;
@@ -27,8 +28,10 @@ const MOST_QUEUE: usize = 16;
 
 #[derive(Clone, Debug, Default)]
 struct Server {
-    /// When all that was asked so far is done.
+    /// When it can begin an access after all that was asked so far.
     free: Time,
+    /// When all that was asked so far is done.
+    done: Time,
     /// When the last write that was asked is done.
     written: Time,
     /// When the last writes start, the oldest first.
@@ -44,6 +47,9 @@ pub struct InOrder {
     servers: Vec<Server>,
     read: Time,
     write: Time,
+    recovery: Time,
+    /// What the banks of each DIMM share; empty: nothing.
+    shared: Vec<Shared>,
     link: Time,
     queue: usize,
     blocked: Time,
@@ -108,6 +114,10 @@ impl InOrder {
             servers: vec![Server::default(); servers],
             read,
             write,
+            recovery: parameters.time(Name::Recovery),
+            shared: (0..parameters.count(Name::Dimms))
+                .filter_map(|_| Shared::new(parameters))
+                .collect(),
             link: parameters.link(),
             queue: parameters.count(Name::Queue),
             blocked: Time::ZERO,
@@ -125,28 +135,46 @@ impl InOrder {
         &mut self.servers[at]
     }
 
-    /// Starts a read; the times of its start and its end. `true`: a write was before it.
-    fn start_read(&mut self, at: Time, group: usize, dimm: usize) -> (Time, bool) {
-        let read = self.read;
+    /// Lets a server work for `time`, from `at` or the first time that it can; the time of its start.
+    fn occupy(&mut self, at: Time, group: usize, dimm: usize, time: Time) -> Time {
+        let wanted = self.server(group, dimm).free.max(at);
+        let start = match self.shared.get_mut(dimm) {
+            Some(shared) => shared.begin(wanted),
+            None => wanted,
+        };
+        let recovery = self.recovery;
         let server = self.server(group, dimm);
-        let is_conflict = server.written > at;
-        server.free = server.free.max(at) + read;
-        (server.free, is_conflict)
+        server.done = start + time;
+        server.free = server.done + recovery;
+        start
+    }
+
+    /// Forgets what restricts no access from `now` on.
+    fn forget(&mut self, now: Time) {
+        for shared in &mut self.shared {
+            shared.forget(now);
+        }
+    }
+
+    /// Starts a read; the time of its end. `true`: a write was before it.
+    fn start_read(&mut self, at: Time, group: usize, dimm: usize) -> (Time, bool) {
+        let is_conflict = self.server(group, dimm).written > at;
+        let start = self.occupy(at, group, dimm, self.read);
+        (start + self.read, is_conflict)
     }
 
     /// Queues a write; the time at which the queue has it.
     fn queue_write(&mut self, at: Time, group: usize, dimm: usize) -> Time {
-        let (write, queue) = (self.write, self.queue);
+        let start = self.occupy(at, group, dimm, self.write);
+        let queue = self.queue;
         let server = self.server(group, dimm);
-        let start = server.free.max(at);
         // The queue has room once the write that came `queue` writes before has started.
         let taken = match server.starts.len() >= queue {
             true => server.starts.remove(0).max(at),
             false => at,
         };
         server.starts.push(start);
-        server.free = start + write;
-        server.written = server.free;
+        server.written = server.done;
         self.counts.programs += 1;
         taken
     }
@@ -168,6 +196,7 @@ impl InOrder {
 impl Memory for InOrder {
     fn read(&mut self, at: Time, line: u32) -> Time {
         let begun = at.max(self.blocked);
+        self.forget(begun);
         let place = self.map.place(line, self.lines);
         let (end, is_conflict) = self.start_read(begun, place.group, place.dimm);
         let done = end + self.link;
@@ -178,6 +207,7 @@ impl Memory for InOrder {
 
     fn write(&mut self, at: Time, line: u32) -> Time {
         let begun = at.max(self.blocked);
+        self.forget(begun);
         let place = self.map.place(line, self.lines);
         let taken = self.queue_write(begun, place.group, place.dimm);
         self.faults.written(place.slot);
@@ -187,7 +217,7 @@ impl Memory for InOrder {
     }
 
     fn flush(&mut self, at: Time) -> Time {
-        let ends = self.servers.iter().map(|server| server.free);
+        let ends = self.servers.iter().map(|server| server.done);
         let end = ends.fold(at, Time::max);
         self.blocked = end;
         self.counts.flushes += 1;

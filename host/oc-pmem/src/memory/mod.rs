@@ -12,6 +12,7 @@ pub(crate) mod watch;
 mod faults;
 mod group;
 mod recent;
+mod shared;
 
 use crate::time::Time;
 use faults::State;
