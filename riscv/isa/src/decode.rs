@@ -1,9 +1,9 @@
 use crate::compressed::expand;
 use crate::form::Format;
-use crate::forms::{COUNT, FORMS, OPCODES, Operation};
+use crate::forms::{COUNT, FORMS, Form, OPCODES, Operation};
 
 /// Index of the first form of each opcode (bits 6 to 2), and the number of all forms.
-const FIRST: [u8; 33] = {
+const OF_OPCODE: [u8; 33] = {
     let mut first = [0; 33];
     let mut opcode = 0;
     let mut form = 0;
@@ -18,6 +18,29 @@ const FIRST: [u8; 33] = {
     while form < COUNT {
         assert!(OPCODES[form - 1] <= OPCODES[form], "the table ascends");
         form += 1;
+    }
+    first
+};
+
+/// Index of the first form of each opcode that may have these bits 14 to 12.
+static FIRST: [[u8; 8]; 32] = {
+    let mut first = [[0; 8]; 32];
+    let mut opcode = 0;
+    while opcode < 32 {
+        let mut bits = 0;
+        while bits < 8 {
+            let mut form = OF_OPCODE[opcode];
+            while form < OF_OPCODE[opcode + 1] {
+                let Form { mask, value, .. } = FORMS[form as usize];
+                if (value ^ bits << 12) & mask & 7 << 12 == 0 {
+                    break;
+                }
+                form += 1;
+            }
+            first[opcode][bits as usize] = form;
+            bits += 1;
+        }
+        opcode += 1;
     }
     first
 };
@@ -54,27 +77,31 @@ impl Instruction {
     #[must_use]
     pub fn decode(bits: u32) -> Option<Self> {
         match is_long(bits) {
-            true => long(bits, 4),
-            false => long(expand(bits as u16)?, 2),
+            true => Self::decode_expanded(bits, 4),
+            false => Self::decode_expanded(expand(bits as u16)?, 2),
         }
     }
-}
 
-fn long(bits: u32, length: u8) -> Option<Instruction> {
-    let opcode = (bits >> 2 & 31) as usize;
-    let forms = usize::from(FIRST[opcode])..usize::from(FIRST[opcode + 1]);
-    let mut forms = FORMS[forms].iter();
-    let form = forms.find(|form| bits & form.mask == form.value)?;
-    let register = |from: u32| (bits >> from & 31) as u8;
-    Some(Instruction {
-        operation: form.operation,
-        length,
-        rd: register(7),
-        rs1: register(15),
-        rs2: register(20),
-        rs3: register(27),
-        immediate: immediate(bits, form.format),
-    })
+    /// Decodes a 32-bit instruction, which may be [expanded](expand) from one of this length.
+    #[must_use]
+    #[inline]
+    pub fn decode_expanded(bits: u32, length: u8) -> Option<Self> {
+        let opcode = (bits >> 2 & 31) as usize;
+        let first = FIRST[opcode][(bits >> 12 & 7) as usize];
+        let forms = usize::from(first)..usize::from(OF_OPCODE[opcode + 1]);
+        let mut forms = FORMS[forms].iter();
+        let form = forms.find(|form| bits & form.mask == form.value)?;
+        let register = |from: u32| (bits >> from & 31) as u8;
+        Some(Instruction {
+            operation: form.operation,
+            length,
+            rd: register(7),
+            rs1: register(15),
+            rs2: register(20),
+            rs3: register(27),
+            immediate: immediate(bits, form.format),
+        })
+    }
 }
 
 fn immediate(bits: u32, format: Format) -> i32 {

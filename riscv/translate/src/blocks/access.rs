@@ -166,11 +166,12 @@ impl Translator<'_, '_> {
             return Site::Table;
         }
         let pc = self.code.address(self.at);
-        let guess = match self.values.of(base) {
+        let guess = || match self.values.of(base) {
             Some(value) if base != STACK_POINTER => self.windows.of(value, self.tables.reach),
             _ => self.windows.guess(base),
         };
-        match self.windows.usable(self.notes.site(pc, guess)) {
+        let site = self.index.notes.noted(pc).unwrap_or_else(guess);
+        match self.windows.usable(site) {
             // The note of another instruction.
             Site::Stack if base != STACK_POINTER => Site::Table,
             site => site,

@@ -2,18 +2,19 @@
 
 use core::mem::offset_of;
 
-use poorwill_isa::{Operation, encode};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
+use super::code::{Code, Extent};
 use super::leaf::{self, Regions};
+use super::pages::RECENT_PAGES;
 use super::region::{
-    Block, CHUNK, Environment, HEADS, Index, JUMP_SETS, REGION_BYTES, Region, SLOTS, Slot,
+    Block, CHUNK, Environment, Index, JUMP_SETS, REGION_BYTES, Region, SLOTS, Slot,
 };
 use super::stacks::Stacks;
 use super::text::Text;
-use super::translate::{self, Code, Options, Tables};
+use super::translate::{self, Options, Tables};
 use super::windows::{self, Windows};
-use super::writer::{A, FORWARD_WORDS, Full, LEAVE_WORDS, Writer};
+use super::writer::{self, FORWARD_WORDS, Full, LEAVE_WORDS, Writer};
 use crate::host::Host;
 
 /// A place in translated code.
@@ -79,6 +80,8 @@ pub struct Blocks<'a> {
     pub(super) places: usize,
     pub(super) sources: usize,
     pub(super) pages: usize,
+    /// Numbers of pages that have had new blocks lately, plus one.
+    pub(super) recent_pages: [u16; RECENT_PAGES],
     /// Where the tables of pages have some of larger leaves.
     large_leaves: Regions,
     /// Where the pages with code are.
@@ -131,6 +134,7 @@ impl<'a> Blocks<'a> {
             places: 0,
             sources: 0,
             pages: 0,
+            recent_pages: [0; RECENT_PAGES],
             large_leaves: Regions::default(),
             in_pages: Regions::default(),
             pages_are: PagesAre::Checked,
@@ -158,6 +162,7 @@ impl<'a> Blocks<'a> {
         self.places = 0;
         self.sources = 0;
         self.pages = 0;
+        self.recent_pages.fill(0);
         self.in_pages = Regions::default();
         self.index.heads.fill(0);
         self.index.executions.fill(0);
@@ -174,6 +179,14 @@ impl<'a> Blocks<'a> {
         let words = self.region.words[..self.words].iter_mut();
         let found = words.filter(|it| **it == word);
         found.map(|it| *it = by).count()
+    }
+
+    /// Half-words of the OS's instructions that the blocks have, for tests.
+    #[cfg(feature = "fake")]
+    #[must_use]
+    pub fn halves(&self) -> usize {
+        let blocks = &self.index.blocks[..self.blocks];
+        blocks.iter().map(|block| usize::from(block.halves)).sum()
     }
 
     /// Numbers of blocks, of their words, and of pages with code.
@@ -252,23 +265,6 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    fn head(pc: u64) -> usize {
-        ((pc / 2) ^ (pc >> 13)) as usize % HEADS
-    }
-
-    /// The live block that begins at an address.
-    pub(super) fn find(&self, pc: u64) -> Option<usize> {
-        let mut next = self.index.heads[Self::head(pc)];
-        while let Some(number) = usize::from(next).checked_sub(1) {
-            let block = &self.index.blocks[number];
-            if block.pc == pc && block.live != 0 {
-                return Some(number);
-            }
-            next = block.next;
-        }
-        None
-    }
-
     /// Physical address of the translation of a place's instruction.
     pub(super) fn address(&self, found: Found) -> u64 {
         let block = &self.index.blocks[found.block];
@@ -301,18 +297,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Puts a jump from a word to another one into one or two words.
     fn put_jump(&mut self, word: u32, to: u32) {
-        let distance = 4 * (to.cast_signed() - word.cast_signed());
-        let words = &mut self.region.words[word as usize..][..2];
-        if (-(1 << 20)..1 << 20).contains(&distance) {
-            words[0] = encode::j(Operation::Jal.encoding(), 0, distance);
-        } else {
-            let low = distance << 20 >> 20;
-            let high = distance.wrapping_sub(low);
-            words[0] = encode::u(Operation::Auipc.encoding(), A.into(), high);
-            words[1] = encode::i(Operation::Jalr.encoding(), 0, A.into(), low);
-        }
+        writer::put_jump(&mut self.region.words[word as usize..][..2], word, to);
         self.has_changed = true;
     }
 
@@ -344,7 +330,7 @@ impl<'a> Blocks<'a> {
 
     /// Counts an execution of an address without a block. Returns whether it is to be translated.
     pub(super) fn is_frequent(&mut self, pc: u64) -> bool {
-        let count = &mut self.index.executions[Self::head(pc)];
+        let count = &mut self.index.executions[Index::head(pc)];
         let is_frequent = *count >= self.options.executions;
         *count = count.saturating_add(1);
         is_frequent
@@ -358,31 +344,34 @@ impl<'a> Blocks<'a> {
         at: CodeAt,
         host: &impl Host,
     ) -> Option<usize> {
-        let code = Code::load(pc, at.physical, host);
-        match self.try_translate(&code, at, x) {
+        let extent = self.index.extent(pc);
+        let mut code = Code::new(pc, at.physical);
+        code.read(extent, self.index, host);
+        match self.try_translate((&code, extent), at, x) {
             Ok(number) => number,
             Err(Full) => {
                 self.clear();
-                self.try_translate(&code, at, x).ok().flatten()
+                self.try_translate((&code, extent), at, x).ok().flatten()
             }
         }
     }
 
     fn try_translate(
         &mut self,
-        code: &Code,
+        (code, extent): (&Code, Extent),
         at: CodeAt,
         x: &[u64; 32],
     ) -> Result<Option<usize>, Full> {
         if self.blocks >= self.index.blocks.len() {
             return Err(Full);
         }
-        let base = self.address_of_word(self.words as u32);
+        let first = self.words as u32;
+        let base = self.address_of_word(first);
         let tables = self.tables();
         let words = &mut self.region.words[self.words..];
         let places = &mut self.region.places[self.places..];
-        let mut writer = Writer::new(words, places, base);
-        let places = (tables, &self.index.notes, self.windows);
+        let mut writer = Writer::new(words, places, (first, base));
+        let places = (tables, &*self.index, &self.windows);
         let translated = translate::translate(&mut writer, code, places, x, self.options)?;
         // A dropped block has room for a jump.
         let (words, places) = (writer.word.max(FORWARD_WORDS), writer.place);
@@ -396,12 +385,11 @@ impl<'a> Blocks<'a> {
             .copy_from_slice(source);
         let page = self.page_with(code.pc, at)?;
         let number = self.blocks;
-        let head = &mut self.index.heads[Self::head(code.pc)];
+        let head = &mut self.index.heads[Index::head(code.pc)];
         let of_page = &mut self.index.pages[page].first;
         self.index.blocks[number] = Block {
             pc: code.pc,
-            physical: at.physical,
-            word: self.words as u32,
+            word: first,
             words: words as u16,
             halves: translated.halves as u16,
             source: self.sources as u32,
@@ -411,6 +399,7 @@ impl<'a> Blocks<'a> {
             next: *head,
             next_of_page: *of_page,
             live: 1,
+            is_long: (extent == Extent::Long).into(),
         };
         for chunk in self.words.div_ceil(CHUNK)..(self.words + words).div_ceil(CHUNK) {
             self.index.chunks[chunk] = number as u16;

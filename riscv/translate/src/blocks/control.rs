@@ -2,6 +2,7 @@
 
 use poorwill_isa::{Instruction, Operation};
 
+use super::code::Decoded;
 use super::region::{JUMP_SETS, Place};
 use super::translate::{Flow, Translator};
 use super::writer::{A, B, BREAK, C, ENVIRONMENT, is_kept, offset, target};
@@ -37,13 +38,15 @@ impl Translator<'_, '_> {
 
     pub(super) fn auipc(&mut self, instruction: &Instruction) -> Flow {
         let value = (self.code.address(self.at)).wrapping_add_signed(instruction.immediate.into());
-        let next = self.at + 2;
-        if let Some((jump, _)) = self.code.instruction(next)
+        let next = self.code.instructions().get(self.number + 1);
+        if let Some(Decoded {
+            instruction: jump, ..
+        }) = next
             && jump.operation == Operation::Jalr
             && jump.rs1 == instruction.rd
             && instruction.rd != 0
         {
-            return self.far_jump(instruction.rd, value, &jump);
+            return self.far_jump(instruction.rd, value, jump);
         }
         match self.set(instruction.rd, value) {
             true => Flow::Next,
@@ -67,7 +70,7 @@ impl Translator<'_, '_> {
             self.set(base, value);
         }
         self.set(jump.rd, link);
-        self.writer.leave(distance);
+        self.leave(distance);
         // It counts as two.
         self.count();
         Flow::End(end)
@@ -78,7 +81,7 @@ impl Translator<'_, '_> {
             return Flow::Interpret;
         }
         let distance = self.distance(self.at).wrapping_add(instruction.immediate);
-        self.writer.leave(distance);
+        self.leave(distance);
         Flow::End(self.at + usize::from(instruction.length / 2))
     }
 

@@ -151,6 +151,9 @@ impl VirtualHart {
         if is_interrupt && self.pending(host) & self.csrs.sie == 0 {
             turn.others_interrupt = true;
         }
+        if is_interrupt && blocks.note_interrupt(found.block) {
+            return Ok(Next::Look(From::Other));
+        }
         Ok(next)
     }
 

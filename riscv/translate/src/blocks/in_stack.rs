@@ -5,6 +5,7 @@
 
 use poorwill_isa::{Format, Instruction, Operation};
 
+use super::code::Decoded;
 use super::stacks::{Checked, STACK_POINTER};
 use super::translate::Translator;
 use super::writer::{A, B, C, STACK, offset};
@@ -53,9 +54,9 @@ impl Translator<'_, '_> {
     /// The bytes around the stack pointer that the block accesses from here on.
     fn reach_of_stack(&self, immediate: i32, bytes: i32) -> (i32, i32) {
         let (mut low, mut high) = (immediate, immediate + bytes);
-        let (mut at, mut moved) = (self.at, 0);
-        while let Some((instruction, _)) = self.code.instruction(at) {
-            if let Some((offset, bytes)) = access_by(&instruction) {
+        let mut moved = 0;
+        for Decoded { instruction, .. } in &self.code.instructions()[self.number..] {
+            if let Some((offset, bytes)) = access_by(instruction) {
                 let offset = moved + offset;
                 let (new_low, new_high) = (low.min(offset), high.max(offset + bytes));
                 if new_high - new_low > MOST_REACH || new_low < -MOST_REACH || new_high > MOST_REACH
@@ -66,11 +67,10 @@ impl Translator<'_, '_> {
             }
             let is_jump = instruction.operation == Operation::Jalr
                 || instruction.operation.format() == Format::J;
-            match moves(&instruction) {
+            match moves(instruction) {
                 Some(by) if !is_jump => moved += by,
                 _ => break,
             }
-            at += usize::from(instruction.length / 2);
         }
         (low, high)
     }
@@ -97,6 +97,9 @@ impl Translator<'_, '_> {
 
     /// Follows the stack pointer after an instruction.
     pub(super) fn follow_stack(&mut self, instruction: &Instruction) {
+        if self.stack.is_none() {
+            return;
+        }
         self.stack = self.stack.and_then(|checked| {
             let moved = checked.moved + moves(instruction)?;
             (-MOST_REACH..=MOST_REACH)

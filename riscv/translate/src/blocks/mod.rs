@@ -1,10 +1,10 @@
 //! Translated code: blocks of the OS's supervisor mode, as the weak core's lower mode runs them.
 //!
-//! A block has the instructions from one address up to a jump, without the pages' borders. Most
-//! registers of the OS are the core's own; [`KEPT`](writer::KEPT) ones lie in the [`Environment`], so
-//! that translated code has registers of its own. Accesses go through a table of translations of
-//! pages, which machine mode fills. What a block cannot do, it leaves to the interpreter with an
-//! `ebreak`.
+//! A block has the instructions from one address up to a branch or, if it is [long](code::Extent), up to
+//! a jump. It ends with its page. Most registers of the OS are the core's own; [`KEPT`](writer::KEPT)
+//! ones lie in the [`Environment`], so that translated code has registers of its own. Accesses go through
+//! a table of translations of pages, which machine mode fills. What a block cannot do, it leaves to the
+//! interpreter with an `ebreak`.
 //!
 //! **An instruction of the OS takes effect with the last of its words.** So a trap at any word finds
 //! the state before an instruction, and [`Place`](region::Place)s say before which one. A register that
@@ -22,6 +22,7 @@ mod access;
 mod cache;
 #[cfg(feature = "check")]
 mod check;
+mod code;
 mod control;
 mod counts;
 mod enter;
@@ -29,6 +30,7 @@ mod enter;
 pub mod fake_core;
 mod find_text;
 mod in_stack;
+mod index;
 mod interpret;
 mod leaf;
 mod pages;

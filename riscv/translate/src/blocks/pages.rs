@@ -6,9 +6,12 @@ use poorwill_memory::PAGE_BYTES;
 
 use super::cache::{Blocks, CodeAt, PagesAre};
 use super::leaf;
-use super::region::{Block, CodePage, PAGE_HASH};
+use super::region::{CodePage, PAGE_HASH};
 use super::writer::{BREAK, Full};
 use crate::host::Host;
+
+/// Number of recent pages that are noted.
+pub(super) const RECENT_PAGES: usize = 64;
 
 impl Blocks<'_> {
     fn page_head(physical: u64) -> usize {
@@ -29,12 +32,47 @@ impl Blocks<'_> {
         self.pages_of(physical).next().is_some()
     }
 
+    /// The place of a page in the list of recent ones.
+    fn recent(page: u64) -> usize {
+        (page / PAGE_BYTES) as usize % RECENT_PAGES
+    }
+
+    /// The number of a page that has had a new block lately.
+    pub(super) fn recent_page(&self, page: u64) -> Option<usize> {
+        let number = usize::from(self.recent_pages[Self::recent(page)]).checked_sub(1)?;
+        let known = &self.index.pages[number];
+        (known.page == page && known.first != 0).then_some(number)
+    }
+
+    /// Where the code at an address is, if its page has blocks. Fences drop pages that have moved.
+    pub(super) fn recent_place(&self, pc: u64) -> Option<CodeAt> {
+        let offset = pc % PAGE_BYTES;
+        let number = self.recent_page(pc - offset)?;
+        let page = &self.index.pages[number];
+        Some(CodeAt {
+            physical: page.physical + offset,
+            shift: page.shift,
+            is_unwatched: page.unwatched != 0,
+        })
+    }
+
     /// The number of the page with the code at an address, which may be new.
     pub(super) fn page_with(&mut self, pc: u64, at: CodeAt) -> Result<usize, Full> {
         let offset = pc % PAGE_BYTES;
         let (page, physical) = (pc - offset, at.physical - offset);
+        if let Some(number) = self.recent_page(page)
+            && self.index.pages[number].physical == physical
+        {
+            return Ok(number);
+        }
         let mut numbers = self.pages_of(physical);
         if let Some(number) = numbers.find(|number| self.index.pages[*number].page == page) {
+            drop(numbers);
+            let known = &mut self.index.pages[number];
+            known.shift = at.shift;
+            known.unwatched = at.is_unwatched.into();
+            self.in_pages.note(page, at.shift);
+            self.recent_pages[Self::recent(page)] = number as u16 + 1;
             return Ok(number);
         }
         drop(numbers);
@@ -48,14 +86,17 @@ impl Blocks<'_> {
             unwatched: at.is_unwatched.into(),
         };
         self.pages += 1;
+        self.recent_pages[Self::recent(page)] = number as u16 + 1;
         self.in_pages.note(page, at.shift);
         let mut entry = Self::page_head(physical);
         while self.index.page_hash[entry] != 0 {
             entry = (entry + 1) % PAGE_HASH;
         }
         self.index.page_hash[entry] = number as u16 + 1;
-        // From now on, its stores are watched.
-        self.forget_stores();
+        // From now on, its stores are watched. Those to the text are closed already.
+        if !self.text.has(physical) {
+            self.forget_stores();
+        }
         Ok(number)
     }
 
@@ -67,14 +108,19 @@ impl Blocks<'_> {
         self.has_changed = true;
     }
 
-    /// Drops the blocks of a page for which `is_valid` returns false.
-    fn check_page(&mut self, page: usize, is_valid: impl Fn(&Block, &[u64]) -> bool) {
-        let mut next = self.index.pages[page].first;
+    /// Drops the blocks of a page for which `is_valid` returns false, by the physical address of their
+    /// sources.
+    fn check_page(&mut self, page: usize, is_valid: impl Fn(u64, &[u64]) -> bool) {
+        let CodePage {
+            physical, first, ..
+        } = self.index.pages[page];
+        let mut next = first;
         while let Some(number) = usize::from(next).checked_sub(1) {
             let block = &self.index.blocks[number];
             next = block.next_of_page;
             let source = &self.index.sources[block.source as usize..][..block.source_words()];
-            if block.live != 0 && !is_valid(block, source) {
+            let start = physical + block.pc % PAGE_BYTES;
+            if block.live != 0 && !is_valid(start & !7, source) {
                 self.drop_block(number);
             }
         }
@@ -89,7 +135,7 @@ impl Blocks<'_> {
             return self.clear();
         }
         for number in numbers {
-            self.check_page(number, |block, source| is_unchanged(block, source, host));
+            self.check_page(number, |start, source| host.has_words(start, source));
         }
     }
 
@@ -154,12 +200,8 @@ impl Blocks<'_> {
     fn compare(&mut self, is_meant: impl Fn(&CodePage) -> bool, host: &impl Host) {
         for number in 0..self.pages {
             if is_meant(&self.index.pages[number]) {
-                self.check_page(number, |block, source| is_unchanged(block, source, host));
+                self.check_page(number, |start, source| host.has_words(start, source));
             }
         }
     }
-}
-
-fn is_unchanged(block: &Block, source: &[u64], host: &impl Host) -> bool {
-    host.has_words(block.physical & !7, source)
 }

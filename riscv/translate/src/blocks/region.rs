@@ -15,15 +15,15 @@ pub(super) const SLOTS: usize = 512;
 /// Sets of the table of jumps, a power of two.
 pub(super) const JUMP_SETS: usize = 8 << 10;
 /// Heads of lists of blocks, and counters of executions; a power of two.
-pub(super) const HEADS: usize = 4096;
-// Blocks have about 43 words, 18 places and 6 double words of source.
-const BLOCKS: usize = 31 << 9;
-const PLACES: usize = 282 << 10;
-const SOURCES: usize = 93 << 10;
+pub(super) const HEADS: usize = 8192;
+// Most blocks are short: they have about 20 words, 8 places and 3 double words of source.
+const BLOCKS: usize = 44 << 9;
+const PLACES: usize = 216 << 10;
+const SOURCES: usize = 70 << 10;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
-const WORDS: usize = 672 << 10;
+const WORDS: usize = 740 << 10;
 /// Words of a chunk, whose first word's block is noted.
 pub(super) const CHUNK: usize = 64;
 
@@ -50,8 +50,6 @@ impl Slot {
 pub(super) struct Block {
     /// Address of the first instruction.
     pub(super) pc: u64,
-    /// Its physical address.
-    pub(super) physical: u64,
     /// Index of the first word of the translation.
     pub(super) word: u32,
     pub(super) words: u16,
@@ -68,7 +66,9 @@ pub(super) struct Block {
     /// Number of the next block of the page, plus one.
     pub(super) next_of_page: u16,
     /// Zero: its source has changed, and it must not run.
-    pub(super) live: u16,
+    pub(super) live: u8,
+    /// Not zero: it is long, or is to be made so.
+    pub(super) is_long: u8,
 }
 
 impl Block {
@@ -79,7 +79,7 @@ impl Block {
 
     /// Half-words of the first of these before its first instruction.
     pub(super) fn skipped(&self) -> usize {
-        self.physical as usize % 8 / 2
+        self.pc as usize % 8 / 2
     }
 }
 
@@ -87,7 +87,6 @@ impl Block {
 impl Block {
     const EMPTY: Block = Block {
         pc: 0,
-        physical: 0,
         word: 0,
         words: 0,
         halves: 0,
@@ -98,6 +97,7 @@ impl Block {
         next: 0,
         next_of_page: 0,
         live: 0,
+        is_long: 0,
     };
 }
 
@@ -156,6 +156,7 @@ pub struct Region {
 }
 
 const _: () = assert!(size_of::<Region>() as u64 <= REGION_BYTES);
+const _: () = assert!(size_of::<Block>() == 40);
 
 /// What machine mode knows about the words of the [`Region`]. Plain data, like that.
 #[derive(Debug)]

@@ -162,7 +162,7 @@ impl VirtualHart {
         let generation = blocks.generation;
         let may_run = self.translates() && self.may_run(blocks, host);
         let found = match may_run {
-            true => blocks.find(self.pc).or_else(|| self.make(blocks, host)),
+            true => (blocks.index.find(self.pc)).or_else(|| self.make(blocks, host)),
             false => None,
         };
         let Some(block) = found else {
@@ -176,6 +176,7 @@ impl VirtualHart {
             From::Dropped(old) => {
                 blocks.forward(old, block);
                 blocks.renew_jump(block);
+                blocks.relink(block);
             }
             From::Jump => blocks.enter_jump(block),
             From::Other => {}
@@ -210,8 +211,13 @@ impl VirtualHart {
         if !blocks.is_frequent(self.pc) {
             return None;
         }
-        let known = (blocks.windows, blocks.text);
-        let at = self.code_at(self.pc, &mut CodeLeaves::default(), &known, host)?;
+        let at = match blocks.recent_place(self.pc) {
+            Some(at) => at,
+            None => {
+                let known = (blocks.windows, blocks.text);
+                self.code_at(self.pc, &mut CodeLeaves::default(), &known, host)?
+            }
+        };
         blocks.translate((self.pc, &self.x), at, host)
     }
 

@@ -61,11 +61,6 @@ impl Notes {
         })
     }
 
-    /// How the instruction is translated; `guess` if nothing is known of it.
-    pub(super) fn site(&self, pc: u64, guess: Site) -> Site {
-        self.noted(pc).unwrap_or(guess)
-    }
-
     /// Notes what an instruction has reached, unless that is what would be guessed. One that reaches
     /// several kinds stays with the table. Returns how the instruction is translated.
     pub(super) fn note(&mut self, pc: u64, site: Site, guess: Option<Site>) -> Site {

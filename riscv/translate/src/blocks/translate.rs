@@ -1,19 +1,16 @@
 //! Translates the instructions of a block.
 
 use arrayvec::ArrayVec;
-use poorwill_isa::{FORMS, Format, Instruction, Operation, expand, is_long};
-use poorwill_memory::{PAGE_BYTES, PhysRange};
+use poorwill_isa::{FORMS, Format, Instruction, Operation};
+use poorwill_memory::PhysRange;
 
-use super::sites::Notes;
+use super::code::{Code, Decoded, MOST_HALVES};
+use super::region::Index;
 use super::stacks::Checked;
 use super::values::Values;
 use super::windows::Windows;
 use super::writer::{A, B, BREAK, COUNTER, Full, LEAVE, Writer, is_kept, target};
-use crate::host::Host;
 use crate::interpreter::integer;
-
-/// Maximum number of half-words of a block.
-pub(super) const MOST_HALVES: usize = 120;
 
 /// Words from which on a block takes no further instruction: branches reach 4 KiB, and the places
 /// at the end need room.
@@ -33,69 +30,6 @@ pub(super) struct Tables {
     pub(super) stores: u64,
 }
 
-/// Double words with this number of half-words, and others before them.
-const MOST_SOURCES: usize = MOST_HALVES / 4 + 1;
-
-/// The OS's instructions from an address on, up to the end of their page.
-#[derive(Debug)]
-pub(super) struct Code {
-    pub(super) pc: u64,
-    /// Aligned double words with them.
-    words: ArrayVec<u64, MOST_SOURCES>,
-}
-
-impl Code {
-    /// Loads the instructions at an address, which has this physical address.
-    pub(super) fn load(pc: u64, physical: u64, host: &impl Host) -> Self {
-        let in_page = (PAGE_BYTES - pc % PAGE_BYTES).div_ceil(8);
-        let mut words = ArrayVec::from([0; MOST_SOURCES]);
-        words.truncate(in_page as usize);
-        host.load_words(physical & !7, &mut words);
-        Code { pc, words }
-    }
-
-    /// Half-words of the first double word before the first instruction.
-    fn skipped(&self) -> usize {
-        self.pc as usize % 8 / 2
-    }
-
-    /// The double words with the first half-words.
-    pub(super) fn words_of(&self, halves: usize) -> &[u64] {
-        &self.words[..(self.skipped() + halves).div_ceil(4)]
-    }
-
-    /// The instruction at a half-word, and its 32-bit encoding; `None` for an unknown one, or one
-    /// that is not here as a whole.
-    pub(super) fn instruction(&self, at: usize) -> Option<(Instruction, u32)> {
-        instruction_of(&self.words, self.skipped(), at)
-    }
-
-    /// Address of a half-word.
-    pub(super) fn address(&self, at: usize) -> u64 {
-        self.pc.wrapping_add(2 * at as u64)
-    }
-}
-
-/// As [`Code::instruction`], of double words. `skipped`: half-words before the first instruction.
-pub(super) fn instruction_of(
-    words: &[u64],
-    skipped: usize,
-    at: usize,
-) -> Option<(Instruction, u32)> {
-    let half = |at: usize| {
-        let at = at + skipped;
-        let word = words.get(at / 4)?;
-        Some((word >> (16 * (at % 4)) & 0xffff) as u32)
-    };
-    let low = half(at).filter(|_| at < MOST_HALVES)?;
-    let (bits, length) = match is_long(low) {
-        true => (half(at + 1)? << 16 | low, 4),
-        false => (expand(low as u16)?, 2),
-    };
-    let decoded = Instruction::decode(bits)?;
-    Some((Instruction { length, ..decoded }, bits))
-}
-
 /// How a block goes on after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
@@ -111,19 +45,25 @@ pub(super) enum Flow {
 
 /// Words at the end of a block, to which a branch goes.
 #[derive(Clone, Copy, Debug)]
-enum Exit {
-    /// The interpreter executes the instruction of a place.
-    Interpret { branch: usize, place: usize },
-    /// As [`Interpret`](Exit::Interpret); the block does not go on afterwards.
-    Look { branch: usize, place: usize },
+struct Exit {
+    /// The word with the branch.
+    branch: u16,
+    /// The place with the branch's instruction.
+    place: u16,
+    kind: ExitKind,
+}
+
+/// What such words do.
+#[derive(Clone, Copy, Debug)]
+enum ExitKind {
+    /// The interpreter executes the instruction.
+    Interpret,
+    /// As [`Interpret`](ExitKind::Interpret); the block does not go on afterwards.
+    Look,
     /// The block is left for the address at a distance.
-    Leave { branch: usize, distance: i32 },
-    /// The block is left for the address in a register, as the instruction of a place does.
-    Jump {
-        branch: usize,
-        place: usize,
-        register: u8,
-    },
+    Leave(i32),
+    /// The block is left for the address in a register, as the instruction does.
+    Jump(u8),
 }
 
 /// A translation.
@@ -166,7 +106,7 @@ impl Options {
 pub(super) fn translate(
     writer: &mut Writer<'_>,
     code: &Code,
-    (tables, notes, windows): (Tables, &Notes, Windows),
+    (tables, index, windows): (Tables, &Index, &Windows),
     x: &[u64; 32],
     options: Options,
 ) -> Result<Option<Translated>, Full> {
@@ -174,9 +114,10 @@ pub(super) fn translate(
         writer,
         code,
         tables,
-        notes,
+        index,
         windows,
         values: Values::new(x),
+        number: 0,
         at: 0,
         exits: ArrayVec::new(),
         counter: None,
@@ -198,10 +139,12 @@ pub(super) struct Translator<'a, 'w> {
     pub(super) writer: &'a mut Writer<'w>,
     pub(super) code: &'a Code,
     pub(super) tables: Tables,
-    pub(super) notes: &'a Notes,
-    pub(super) windows: Windows,
-    pub(super) values: Values,
-    /// The half-word of the current instruction.
+    pub(super) index: &'a Index,
+    pub(super) windows: &'a Windows,
+    pub(super) values: Values<'a>,
+    /// Number of the current instruction in the block.
+    pub(super) number: usize,
+    /// Its half-word.
     pub(super) at: usize,
     exits: ArrayVec<Exit, MOST_HALVES>,
     /// The word that adds to the counter.
@@ -217,16 +160,18 @@ pub(super) struct Translator<'a, 'w> {
 impl Translator<'_, '_> {
     /// Translates all instructions; returns the number of their half-words.
     fn run(&mut self) -> Option<usize> {
+        let code = self.code;
+        let first = code.instructions().first();
+        if !first.is_some_and(|first| is_translated(&first.instruction)) {
+            return None;
+        }
         let mut flow = Flow::Branch;
         loop {
-            let found = self.code.instruction(self.at);
-            if self.at == 0 && !found.is_some_and(|(first, _)| is_translated(first)) {
-                return None;
-            }
             let is_long = self.writer.word >= MOST_WORDS || self.exits.remaining_capacity() < 8;
-            let Some((instruction, bits)) = found.filter(|_| !is_long) else {
+            let found = code.instructions().get(self.number);
+            let Some(Decoded { instruction, bits }) = found.filter(|_| !is_long) else {
                 self.end_count();
-                self.writer.leave(self.distance(self.at));
+                self.leave(self.distance(self.at));
                 return Some(self.at);
             };
             if flow == Flow::Branch {
@@ -237,12 +182,13 @@ impl Translator<'_, '_> {
             if flow == Flow::Branch {
                 self.begin_count();
             }
-            flow = self.instruction(&instruction, bits);
-            self.follow_stack(&instruction);
-            self.values.follow(self.code.address(self.at), &instruction);
+            flow = self.instruction(instruction, *bits);
+            self.follow_stack(instruction);
+            self.values.follow(self.code.address(self.at), instruction);
             match flow {
                 Flow::Next | Flow::Branch => {
                     self.count();
+                    self.number += 1;
                     self.at += usize::from(instruction.length / 2);
                 }
                 Flow::End(end) => {
@@ -266,24 +212,49 @@ impl Translator<'_, '_> {
 
     /// Lets the interpreter execute the instruction of the last place, where a branch goes.
     pub(super) fn interpret_at(&mut self, branch: usize) {
-        let place = self.writer.place - 1;
-        self.exits.push(Exit::Interpret { branch, place });
+        self.exit_at(branch, ExitKind::Interpret);
     }
 
     /// As [`interpret_at`](Self::interpret_at), but the block does not go on afterwards.
     pub(super) fn look_at(&mut self, branch: usize) {
-        let place = self.writer.place - 1;
-        self.exits.push(Exit::Look { branch, place });
+        self.exit_at(branch, ExitKind::Look);
     }
 
     /// Leaves the block where a branch goes, for the address in a register.
     pub(super) fn jump_at(&mut self, branch: usize, register: u8) {
-        let place = self.writer.place - 1;
-        self.exits.push(Exit::Jump {
-            branch,
-            place,
-            register,
+        self.exit_at(branch, ExitKind::Jump(register));
+    }
+
+    /// Leaves the block where a branch goes.
+    pub(super) fn leave_at(&mut self, branch: usize, distance: i32) {
+        self.exit_at(branch, ExitKind::Leave(distance));
+    }
+
+    fn exit_at(&mut self, branch: usize, kind: ExitKind) {
+        self.exits.push(Exit {
+            branch: branch as u16,
+            place: (self.writer.place - 1) as u16,
+            kind,
         });
+    }
+
+    /// Leaves the block for an address at this distance from its first instruction: goes to the block
+    /// there, if it is made.
+    pub(super) fn leave(&mut self, distance: i32) {
+        let at = self.writer.leave(distance);
+        if let Some(to) = self.made(distance) {
+            self.writer.jump(at, to);
+        }
+    }
+
+    /// The first word of the block at this distance, if it is made.
+    fn made(&self, distance: i32) -> Option<u32> {
+        if self.options.is_checked() {
+            return None;
+        }
+        let to = self.code.pc.wrapping_add_signed(distance.into());
+        let number = self.index.find(to)?;
+        Some(self.index.blocks[number].word)
     }
 
     /// The next words belong to the instruction after the current one.
@@ -298,34 +269,28 @@ impl Translator<'_, '_> {
         self.writer.mark(at, before);
     }
 
-    /// Leaves the block where a branch goes.
-    pub(super) fn leave_at(&mut self, branch: usize, distance: i32) {
-        self.exits.push(Exit::Leave { branch, distance });
-    }
-
     fn put_exits(&mut self) {
-        for exit in core::mem::take(&mut self.exits) {
-            match exit {
-                Exit::Interpret { branch, place } => {
-                    self.land_at(branch, place);
-                    self.writer.put(BREAK);
-                }
-                Exit::Look { branch, place } => {
-                    self.land_at(branch, place);
-                    self.writer.put(LEAVE);
-                }
-                Exit::Jump {
-                    branch,
-                    place,
-                    register,
-                } => {
-                    self.land_at(branch, place);
-                    self.jump_by_second(register);
-                }
-                Exit::Leave { branch, distance } => {
+        for number in 0..self.exits.len() {
+            let Exit {
+                branch,
+                place,
+                kind,
+            } = self.exits[number];
+            let branch = usize::from(branch);
+            if let ExitKind::Leave(distance) = kind {
+                let to = self.made(distance);
+                if !to.is_some_and(|to| self.writer.branch_to(branch, to)) {
                     self.writer.land(branch);
-                    self.writer.leave(distance);
+                    self.leave(distance);
                 }
+                continue;
+            }
+            self.land_at(branch, place.into());
+            match kind {
+                ExitKind::Interpret => self.writer.put(BREAK),
+                ExitKind::Look => self.writer.put(LEAVE),
+                ExitKind::Jump(register) => self.jump_by_second(register),
+                ExitKind::Leave(_) => {}
             }
         }
     }
@@ -359,7 +324,7 @@ impl Translator<'_, '_> {
     /// Translates an instruction.
     fn instruction(&mut self, instruction: &Instruction, bits: u32) -> Flow {
         let operation = instruction.operation;
-        if integer::is_calculation(operation) {
+        if integer::is_of_calculation(bits) {
             return self.calculation(instruction, bits);
         }
         if let Some(access) = operation.memory_access() {
@@ -419,8 +384,8 @@ pub(super) fn with_register(bits: u32, from: u32, register: u8) -> u32 {
 }
 
 /// Returns whether a block may begin with the instruction.
-fn is_translated(instruction: Instruction) -> bool {
-    let Instruction { operation, rd, .. } = instruction;
+pub(super) fn is_translated(instruction: &Instruction) -> bool {
+    let Instruction { operation, rd, .. } = *instruction;
     integer::is_calculation(operation)
         || operation.memory_access().is_some()
         || matches!(operation.format(), Format::B | Format::J | Format::U)

@@ -99,7 +99,8 @@ pub(super) struct Full;
 pub(super) struct Writer<'a> {
     words: &'a mut [u32],
     places: &'a mut [Place],
-    /// Address of the first word.
+    /// Number of the first word in the region, and its address.
+    first: u32,
     base: u64,
     pub(super) word: usize,
     pub(super) place: usize,
@@ -107,10 +108,15 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(words: &'a mut [u32], places: &'a mut [Place], base: u64) -> Self {
+    pub(super) fn new(
+        words: &'a mut [u32],
+        places: &'a mut [Place],
+        (first, base): (u32, u64),
+    ) -> Self {
         Writer {
             words,
             places,
+            first,
             base,
             word: 0,
             place: 0,
@@ -251,10 +257,10 @@ impl<'a> Writer<'a> {
     /// The places from `first` on have the number of counted instructions before them, of `total`; now
     /// they get that of the rest. Counting begins at the first one.
     pub(super) fn set_rests(&mut self, first: usize, total: u8) {
-        let places = self.places.get_mut(first..self.place);
-        let is_exit = |place: &&mut Place| matches!(place.at, Place::LEAVES | Place::JUMPS);
-        for place in places.into_iter().flatten().filter(|place| !is_exit(place)) {
-            place.rest = total.saturating_sub(place.rest);
+        for place in self.places.get_mut(first..self.place).unwrap_or_default() {
+            if !matches!(place.at, Place::LEAVES | Place::JUMPS) {
+                place.rest = total.saturating_sub(place.rest);
+            }
         }
         if let Some(place) = self.places.get_mut(first) {
             place.rest |= Place::COUNTS;
@@ -290,12 +296,46 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Leaves the block for an address at this distance from its first instruction.
-    pub(super) fn leave(&mut self, distance: i32) {
+    /// Leaves the block for an address at this distance from its first instruction. Returns the word.
+    pub(super) fn leave(&mut self, distance: i32) -> usize {
+        let word = self.word;
         self.mark(Place::LEAVES, 0);
         self.put(BREAK);
         self.put(BREAK);
         self.put(distance.cast_unsigned());
+        word
+    }
+
+    /// Lets a branch go to a word of the region. Returns false if that is too far.
+    pub(super) fn branch_to(&mut self, branch: usize, to: u32) -> bool {
+        let from = self.first + branch as u32;
+        let distance = 4 * (to.cast_signed() - from.cast_signed());
+        let is_near = (-(1 << 12)..1 << 12).contains(&distance);
+        if let Some(word) = self.words.get_mut(branch).filter(|_| is_near) {
+            *word |= encode::b(0, 0, 0, distance);
+        }
+        is_near
+    }
+
+    /// Puts a jump to a word of the region over two words.
+    pub(super) fn jump(&mut self, word: usize, to: u32) {
+        let from = self.first + word as u32;
+        if let Some(words) = self.words.get_mut(word..word + FORWARD_WORDS) {
+            put_jump(words, from, to);
+        }
+    }
+}
+
+/// Puts a jump from a word of the region to another one into one or two words.
+pub(super) fn put_jump(words: &mut [u32], from: u32, to: u32) {
+    let distance = 4 * (to.cast_signed() - from.cast_signed());
+    if (-(1 << 20)..1 << 20).contains(&distance) {
+        words[0] = encode::j(Operation::Jal.encoding(), 0, distance);
+    } else {
+        let low = distance << 20 >> 20;
+        let high = distance.wrapping_sub(low);
+        words[0] = encode::u(Operation::Auipc.encoding(), A.into(), high);
+        words[1] = encode::i(Operation::Jalr.encoding(), 0, A.into(), low);
     }
 }
 

@@ -17,15 +17,17 @@ fn is(condition: bool) -> u64 {
 /// Returns whether [`result`] has results of the operation, by its opcode (unprivileged specification,
 /// chapter 35).
 pub(crate) const fn is_calculation(operation: Operation) -> bool {
+    is_of_calculation(operation.encoding())
+}
+
+/// As [`is_calculation`], by an encoding.
+pub(crate) const fn is_of_calculation(bits: u32) -> bool {
     const OP_IMM: u32 = 0x13;
     const OP_IMM_32: u32 = 0x1b;
     const OP: u32 = 0x33;
     const LUI: u32 = 0x37;
     const OP_32: u32 = 0x3b;
-    matches!(
-        operation.encoding() & 0x7f,
-        OP_IMM | OP_IMM_32 | OP | LUI | OP_32
-    )
+    matches!(bits & 0x7f, OP_IMM | OP_IMM_32 | OP | LUI | OP_32)
 }
 
 /// The result of an operation on two values; the second is a register or the immediate. `None` for

@@ -60,8 +60,12 @@ fn stop_after(machine: &mut Machine, blocks: &mut Blocks<'_>, words: [u32; 2]) -
 }
 
 fn difference(what: What, translated: u64, interpreted: u64) -> Stop {
+    difference_of(CODE, what, translated, interpreted)
+}
+
+fn difference_of(block: u64, what: What, translated: u64, interpreted: u64) -> Stop {
     Stop::Differs(Difference {
-        block: CODE,
+        block,
         what,
         translated,
         interpreted,
@@ -104,7 +108,8 @@ fn a_wrong_status_is_found() {
     with_checks(|mut machine, mut blocks| {
         let words = [i("andi", B, A, !2), i("ori", B, A, 2)];
         let stop = stop_after(&mut machine, &mut blocks, words);
-        assert_eq!(stop, difference(What::Status, 2, 0));
+        // The store was interpreted at first, so that a block begins after it.
+        assert_eq!(stop, difference_of(CODE + 8, What::Status, 2, 0));
     });
 }
 
@@ -129,7 +134,8 @@ fn a_wrong_branch_is_found() {
         });
         assert!(replaced.sum::<usize>() > 0);
         let stop = run(&mut blocks);
-        assert_eq!(stop, difference(What::Address, CODE, CODE + 20));
+        let expected = difference_of(CODE + 8, What::Address, CODE, CODE + 20);
+        assert_eq!(stop, expected);
     });
 }
 
@@ -189,7 +195,8 @@ fn memory_that_a_device_changes_is_no_difference() {
         let Machine { host, hart, .. } = &mut machine;
         let mut core = beside(host);
         let stop = hart.run_translated(&mut blocks, &mut core, &*host, u64::MAX);
-        assert_eq!((stop, hart.x[10]), (Stop::Call, 30));
+        assert_eq!(stop, Stop::Call);
+        assert!(hart.x[10] >= 30);
         assert!(core.rounds.get() >= 30);
     });
 }

@@ -259,7 +259,9 @@ fn a_full_cache_begins_anew() {
     /// Pages of code: their jumps are more blocks than there is room for.
     const PAGES: u64 = 32;
     const FIRST: u64 = RAM + 0x1_0000;
-    const BLOCKS: u64 = PAGES * 512;
+    const BLOCKS: u64 = PAGES * 1024 - 1;
+    /// `c.addi a0, 1`, and `c.j` to the next instruction.
+    const PAIR: u32 = 0xa009_0505;
     with_blocks(|mut machine, mut blocks| {
         let root = machine.hart.csrs.satp << 12;
         for page in 0..PAGES {
@@ -268,9 +270,7 @@ fn a_full_cache_begins_anew() {
             machine
                 .host
                 .map(root, 3, 0, address, place, V | R | X | G | A);
-            let pair = [addition(1), encode::j(of("jal"), 0, 4)];
-            let code: Vec<u32> = (0..512).flat_map(|_| pair).collect();
-            machine.host.put_code(place, &code);
+            machine.host.put_code(place, &[PAIR; 1024]);
         }
         let end = FIRST + 4096 * PAGES - 4;
         machine.host.put_code(end, &[of("ecall")]);

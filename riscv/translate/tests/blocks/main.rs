@@ -13,6 +13,7 @@ mod directed;
 #[path = "../oracle/draw.rs"]
 mod draw;
 mod ending;
+mod tails;
 mod text;
 
 use std::cell::Cell;

@@ -12,9 +12,9 @@ use poorwill_isa::{Format, Instruction, Operation};
 
 use super::access::OF_EIGHT;
 use super::cache::{Blocks, Found};
+use super::code::{MOST_HALVES, instruction_of};
 use super::region::{Block, Place};
 use super::trace::{Load, MOST_STEPS, Step, Store, Trace};
-use super::translate::{MOST_HALVES, instruction_of};
 use crate::difference::{Difference, What};
 use crate::hart::{Counts, Fences, VirtualHart};
 use crate::host::Host;
