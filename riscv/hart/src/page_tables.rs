@@ -110,17 +110,14 @@ impl PageTables {
 
     /// `address` has only translated bits.
     fn walk(&self, root: u64, address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Mapping> {
-        let top = self.mode.levels() - 1;
+        let mut shift = PAGE_BITS + LEVEL_BITS * self.mode.levels();
         let mut table = root;
-        for level in (0..=top).rev() {
-            let shift = PAGE_BITS + LEVEL_BITS * level;
-            let number = address >> shift;
-            // The root's index needs no mask, since the address has only translated bits.
-            let number = if level == top {
-                number
-            } else {
-                number % (1 << LEVEL_BITS)
-            };
+        // The root's index needs no mask, since the address has only translated bits.
+        let mut mask = u64::MAX;
+        while shift > PAGE_BITS {
+            shift -= LEVEL_BITS;
+            let number = address >> shift & mask;
+            mask = (1 << LEVEL_BITS) - 1;
             let at = table + number * size_of::<u64>() as u64;
             let entry = word(at)?;
             if entry & entry::VALID == 0 || entry & entry::UNKNOWN != 0 {

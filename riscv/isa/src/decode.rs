@@ -1,52 +1,56 @@
 use crate::compressed::expand;
 use crate::form::Format;
-use crate::forms::{COUNT, FORMS, Form, OPCODES, Operation};
+use crate::forms::{COUNT, FORMS, Form, Operation};
 
-/// Index of the first form of each opcode (bits 6 to 2), and the number of all forms.
-const OF_OPCODE: [u8; 33] = {
-    let mut first = [0; 33];
-    let mut opcode = 0;
+/// Number of values of the opcode (bits 6 to 2) with `funct3`.
+const KEYS: usize = 32 << 3;
+
+/// The fixed bits of a form's key, and their values.
+const fn key_of(form: &Form) -> (usize, usize) {
+    (key(form.mask), key(form.value))
+}
+
+const fn key(bits: u32) -> usize {
+    (bits >> 2 & 31 | (bits >> 12 & 7) << 5) as usize
+}
+
+/// Number of the forms that each key may have, added up.
+const CANDIDATES: usize = {
+    let mut count = 0;
     let mut form = 0;
-    while opcode < 33 {
-        while form < COUNT && (OPCODES[form] as usize) < opcode {
-            form += 1;
-        }
-        first[opcode] = form as u8;
-        opcode += 1;
-    }
-    let mut form = 1;
     while form < COUNT {
-        assert!(OPCODES[form - 1] <= OPCODES[form], "the table ascends");
+        let (mask, _) = key_of(&FORMS[form]);
+        count += KEYS >> mask.count_ones();
         form += 1;
     }
-    first
+    count
 };
 
-/// Index of the first form of each opcode that may have these bits 14 to 12.
-static FIRST: [[u8; 8]; 32] = {
-    let mut first = [[0; 8]; 32];
-    let mut opcode = 0;
-    while opcode < 32 {
-        let mut bits = 0;
-        while bits < 8 {
-            let mut form = OF_OPCODE[opcode];
-            while form < OF_OPCODE[opcode + 1] {
-                let Form { mask, value, .. } = FORMS[form as usize];
-                if (value ^ bits << 12) & mask & 7 << 12 == 0 {
-                    break;
-                }
-                form += 1;
+/// The forms that each key may have, by their numbers; for each key the index of its first one.
+static BY_KEY: ([u16; KEYS + 1], [u8; CANDIDATES]) = {
+    let mut first = [0; KEYS + 1];
+    let mut candidates = [0; CANDIDATES];
+    let mut count = 0;
+    let mut key = 0;
+    while key < KEYS {
+        first[key] = count as u16;
+        let mut form = 0;
+        while form < COUNT {
+            let (mask, value) = key_of(&FORMS[form]);
+            if key & mask == value {
+                candidates[count] = form as u8;
+                count += 1;
             }
-            first[opcode][bits as usize] = form;
-            bits += 1;
+            form += 1;
         }
-        opcode += 1;
+        key += 1;
     }
-    first
+    first[KEYS] = count as u16;
+    (first, candidates)
 };
 
-/// A decoded instruction. Registers that its operation lacks have any number, and an immediate that
-/// it lacks is zero.
+/// A decoded instruction. Registers that its operation lacks have any number, but `rs2` is x0 where the
+/// format has an immediate in its place. An immediate that the operation lacks is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// The operation.
@@ -86,18 +90,21 @@ impl Instruction {
     #[must_use]
     #[inline]
     pub fn decode_expanded(bits: u32, length: u8) -> Option<Self> {
-        let opcode = (bits >> 2 & 31) as usize;
-        let first = FIRST[opcode][(bits >> 12 & 7) as usize];
-        let forms = usize::from(first)..usize::from(OF_OPCODE[opcode + 1]);
-        let mut forms = FORMS[forms].iter();
+        let key = key(bits);
+        let (first, candidates) = &BY_KEY;
+        let numbers = usize::from(first[key])..usize::from(first[key + 1]);
+        let mut forms = candidates[numbers]
+            .iter()
+            .map(|number| &FORMS[usize::from(*number)]);
         let form = forms.find(|form| bits & form.mask == form.value)?;
         let register = |from: u32| (bits >> from & 31) as u8;
+        let has_second = matches!(form.format, Format::R | Format::S | Format::B);
         Some(Instruction {
             operation: form.operation,
             length,
             rd: register(7),
             rs1: register(15),
-            rs2: register(20),
+            rs2: if has_second { register(20) } else { 0 },
             rs3: register(27),
             immediate: immediate(bits, form.format),
         })

@@ -47,10 +47,6 @@ macro_rules! forms {
 
         /// Number of encodings.
         pub(crate) const COUNT: usize = [$($mnemonic,)*].len();
-
-        /// Bits 6 to 2 of each encoding, which are fixed.
-        pub(crate) const OPCODES: [u8; COUNT] =
-            [$(($fixed($($field),*).1 >> 2 & 31) as u8,)*];
     };
 }
 

@@ -63,6 +63,7 @@ impl VirtualHart {
                 CsrOperation::Clear => old & !operand,
             };
             self.write_csr(csr, old, new)?;
+            self.settle_shortcuts();
         }
         Ok(old)
     }

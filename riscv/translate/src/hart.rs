@@ -1,5 +1,7 @@
 use crate::difference::Difference;
 use crate::features::Features;
+use crate::interpreter::decoded::Decoded;
+use crate::shortcuts::Shortcuts;
 use crate::state::{Csrs, Reservation};
 use crate::tlb::Tlb;
 
@@ -90,6 +92,8 @@ pub struct VirtualHart {
     pub counts: Counts,
     pub(crate) reservation: Option<Reservation>,
     pub(crate) tlb: Tlb,
+    pub(crate) shortcuts: Shortcuts,
+    pub(crate) decoded: Decoded,
     pub(crate) fences: Fences,
     /// Instructions may have changed.
     pub(crate) fences_instructions: bool,
@@ -122,6 +126,8 @@ impl VirtualHart {
             },
             reservation: None,
             tlb: Tlb::new(),
+            shortcuts: Shortcuts::new(),
+            decoded: Decoded::new(),
             fences: Fences::None,
             fences_instructions: false,
         }
@@ -151,6 +157,7 @@ impl VirtualHart {
     /// Drops translations and reservation, at the end of a lending.
     pub fn forget(&mut self) {
         self.tlb.clear();
+        self.shortcuts.forget();
         self.fences = Fences::All;
         self.reservation = None;
     }
@@ -172,6 +179,7 @@ impl VirtualHart {
     pub fn drop_translations(&mut self, address: Option<u64>, space: Option<u64>) {
         let space = space.map(|space| space & self.features.space_mask);
         self.tlb.drop_of(address, space);
+        self.shortcuts.forget();
         self.fences = match (self.fences, address) {
             (Fences::None, Some(address)) => Fences::Page(address),
             (Fences::Page(other), Some(address)) if other == address => Fences::Page(address),
@@ -179,13 +187,14 @@ impl VirtualHart {
         };
     }
 
+    #[inline(always)]
     pub(crate) fn set(&mut self, register: u8, value: u64) {
-        if register != 0 {
-            self.x[usize::from(register)] = value;
-        }
+        self.x[usize::from(register & 31)] = value;
+        self.x[0] = 0;
     }
 
+    #[inline(always)]
     pub(crate) fn get(&self, register: u8) -> u64 {
-        self.x[usize::from(register)]
+        self.x[usize::from(register & 31)]
     }
 }

@@ -28,6 +28,7 @@ mod host;
 mod interpreter;
 mod known;
 mod memory;
+mod shortcuts;
 mod state;
 mod tlb;
 mod translation;

@@ -60,10 +60,12 @@ impl VirtualHart {
             if address >> PHYSICAL_BITS != 0 {
                 return Err(access_fault(intent, address));
             }
-            return Ok(Place {
+            let place = Place {
                 physical: address,
                 is_memory: host.is_memory(page),
-            });
+            };
+            self.keep_shortcut(intent, address, place);
+            return Ok(place);
         };
         let space = (self.csrs.satp >> 44) as u16;
         let found = match self.tlb.find(page, space) {
@@ -74,13 +76,12 @@ impl VirtualHart {
                 walked
             }
         };
-        if !self.allows(found.flags.into(), intent) {
-            return Err(page_fault(intent, address));
-        }
-        Ok(Place {
+        let place = Place {
             physical: found.physical + offset,
             is_memory: found.is_memory,
-        })
+        };
+        self.keep_shortcut(intent, address, place);
+        Ok(place)
     }
 
     /// Returns whether a kept translation serves. A store to a clean page needs a walk. So does a

@@ -46,6 +46,7 @@ impl VirtualHart {
         self.csrs.scause = cause;
         self.csrs.stval = value;
         self.mode = Mode::Supervisor;
+        self.settle_shortcuts();
         self.reservation = None;
         let base = self.csrs.stvec & !3;
         let is_vectored = self.csrs.stvec & 3 == 1 && cause & cause::INTERRUPT != 0;
@@ -75,9 +76,14 @@ impl VirtualHart {
 
     /// `sip`
     pub(crate) fn pending(&self, host: &impl Host) -> u64 {
+        self.pending_at(host.time(), host)
+    }
+
+    /// `sip` at this time, which is the present.
+    pub(crate) fn pending_at(&self, now: u64, host: &impl Host) -> u64 {
         let bit = |is_pending, bit| if is_pending { bit } else { 0 };
         bit(self.csrs.software_interrupt, SSI)
-            | bit(host.time() >= self.csrs.deadline, STI)
+            | bit(now >= self.csrs.deadline, STI)
             | bit(host.external_interrupt(), SEI)
     }
 
@@ -89,11 +95,18 @@ impl VirtualHart {
 
     /// Takes the interrupt of the highest priority (12.1.3), if S-mode lets one in.
     pub(crate) fn take_interrupt(&mut self, host: &impl Host) {
-        let is_open = self.mode == Mode::User || self.csrs.sstatus & status::SIE != 0;
-        if !is_open {
-            return;
+        if self.lets_in() {
+            self.take_first(self.pending(host) & self.csrs.sie);
         }
-        let due = self.pending(host) & self.csrs.sie;
+    }
+
+    /// Returns whether S-mode lets interrupts in.
+    pub(crate) fn lets_in(&self) -> bool {
+        self.mode == Mode::User || self.csrs.sstatus & status::SIE != 0
+    }
+
+    /// Takes the first of these interrupts, which S-mode lets in.
+    pub(crate) fn take_first(&mut self, due: u64) {
         let first = [SEI, SSI, STI].into_iter().find(|bit| due & bit != 0);
         if let Some(bit) = first {
             self.counts.interrupts += 1;

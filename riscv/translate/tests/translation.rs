@@ -3,7 +3,7 @@
 mod common;
 
 use common::flags::{A, D, G, R, U, V, W, X};
-use common::{CODE, Machine, i, r, s};
+use common::{CODE, Machine, i, of, r, s};
 use poorwill_hart::emulation::status;
 use poorwill_translate::fake::{DEVICE, RAM};
 use poorwill_translate::{Host, Mode, Stop};
@@ -340,4 +340,68 @@ fn a_page_that_was_opened_needs_no_fence() {
 #[test]
 fn a_reset_drops_all() {
     assert!(sees_change(0, ALL | G, |machine| machine.hart.forget(), 8));
+}
+
+/// Numbers of CSRs.
+const SSTATUS: i32 = 0x100;
+const SATP: i32 = 0x180;
+
+/// Loads from a page, changes a CSR, and loads again, in one run. Returns the loaded values; the second is
+/// zero after a fault.
+fn loads_around(change: u32, flags: u64, prepare: impl Fn(&mut Mapped)) -> [u64; 2] {
+    let code = [i("ld", 10, 11, 0), change, i("ld", 12, 11, 0)];
+    let mut mapped = Mapped::new(&code, MODES[0]);
+    mapped.map(0, VIRTUAL, DATA, flags);
+    for (page, value) in [(DATA, 1), (DATA + PAGE, 2)] {
+        mapped.machine.host.store(page, 8, value);
+    }
+    prepare(&mut mapped);
+    mapped.machine.hart.x[11] = VIRTUAL;
+    assert_eq!(mapped.machine.run(3), Stop::Turn);
+    [mapped.machine.hart.x[10], mapped.machine.hart.x[12]]
+}
+
+#[test]
+fn a_load_after_a_write_of_satp_is_of_the_new_space() {
+    let loaded = loads_around(i("csrrw", 0, 13, SATP), ALL, |mapped| {
+        let first = mapped.root;
+        mapped.root = mapped.machine.host.take_page();
+        mapped.map(0, CODE, CODE, ALL);
+        mapped.map(0, VIRTUAL, DATA + PAGE, ALL);
+        mapped.machine.hart.x[13] = 8 << 60 | 5 << 44 | mapped.root >> 12;
+        mapped.root = first;
+    });
+    assert_eq!(loaded, [1, 2]);
+}
+
+#[test]
+fn a_load_after_a_write_of_sstatus_has_the_new_rights() {
+    for (bit, flags) in [(status::SUM, ALL | U), (status::MXR, V | X | A)] {
+        let loaded = loads_around(i("csrrc", 0, 13, SSTATUS), flags, |mapped| {
+            mapped.machine.hart.csrs.sstatus |= bit;
+            mapped.machine.hart.x[13] = bit;
+        });
+        assert_eq!(loaded, [1, 0], "{bit:#x}");
+    }
+}
+
+#[test]
+fn a_handler_has_not_the_rights_of_the_program() {
+    // Its first instruction is in the program's own page, or loads from a page of the program.
+    for (handler, cause) in [(VIRTUAL + PAGE, 12), (CODE, 13)] {
+        let mut mapped = Mapped::new(&[i("ld", 12, 11, 0)], MODES[0]);
+        let (code, page) = (VIRTUAL + PAGE, DATA + PAGE);
+        mapped.map(0, VIRTUAL, DATA, ALL | U);
+        mapped.map(0, code, page, ALL | U);
+        let program = [i("ld", 10, 11, 0), of("ecall")];
+        mapped.machine.host.put_code(page, &program);
+        mapped.machine.host.store(DATA, 8, 1);
+        let hart = &mut mapped.machine.hart;
+        (hart.pc, hart.mode, hart.x[11]) = (code, Mode::User, VIRTUAL);
+        hart.csrs.stvec = handler;
+        assert_eq!(mapped.machine.run(3), Stop::Turn);
+        let hart = &mapped.machine.hart;
+        assert_eq!((hart.x[10], hart.x[12]), (1, 0));
+        assert_eq!((hart.csrs.scause, hart.counts.exceptions), (cause, 2));
+    }
 }

@@ -144,7 +144,7 @@ pub(crate) unsafe fn start(machine: &Machine) {
         return say!("executor is off: several MTIME registers");
     };
     lower::place(mtime, without);
-    LENT.lock().harts = harts.map(|_| VirtualHart::new()).collect();
+    harts.for_each(|_| LENT.lock().harts.push(VirtualHart::new()));
     EXECUTOR.call_once(|| {
         // SAFETY: by the caller's contract the tree is right; it names these registers.
         let (ipi, deadline, registers) =

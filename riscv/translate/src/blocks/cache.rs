@@ -7,6 +7,7 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use super::code::{Code, Extent};
 use super::leaf::{self, Regions};
 use super::pages::RECENT_PAGES;
+use super::places::Recent;
 use super::region::{
     Block, CHUNK, Environment, Index, JUMP_SETS, REGION_BYTES, Region, SLOTS, Slot,
 };
@@ -88,8 +89,13 @@ pub struct Blocks<'a> {
     pub(super) in_pages: Regions,
     /// Whether the pages are those of the OS's tables.
     pub(super) pages_are: PagesAre,
+    /// The `satp` with which they were checked last.
+    pub(super) whole_satp: u64,
     /// Number of times that all blocks were dropped.
     pub(super) generation: u64,
+    /// Places by words, and by blocks and the OS's instructions.
+    pub(super) recent_words: Recent,
+    pub(super) recent_instructions: Recent,
     /// Translated instructions have changed: the core must not use old ones.
     pub(super) has_changed: bool,
     pub(super) windows: Windows,
@@ -138,7 +144,10 @@ impl<'a> Blocks<'a> {
             large_leaves: Regions::default(),
             in_pages: Regions::default(),
             pages_are: PagesAre::Checked,
+            whole_satp: 0,
             generation: 0,
+            recent_words: Recent::EMPTY,
+            recent_instructions: Recent::EMPTY,
             has_changed: false,
             windows: Windows::default(),
             stacks: Stacks::default(),
@@ -164,6 +173,8 @@ impl<'a> Blocks<'a> {
         self.pages = 0;
         self.recent_pages.fill(0);
         self.in_pages = Regions::default();
+        self.recent_words = Recent::EMPTY;
+        self.recent_instructions = Recent::EMPTY;
         self.index.heads.fill(0);
         self.index.executions.fill(0);
         self.index.page_hash.fill(0);

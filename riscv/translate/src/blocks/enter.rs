@@ -89,6 +89,8 @@ pub(super) enum Next {
 /// The end of a hart's turn.
 pub(super) struct Turn {
     pub(super) until: u64,
+    /// Interrupts of this hart that are pending and enabled, but not let in.
+    pub(super) due: u64,
     /// A device interrupts another hart.
     pub(super) others_interrupt: bool,
 }
@@ -107,7 +109,7 @@ impl VirtualHart {
         if core::mem::take(&mut blocks.has_changed) {
             core.fence_instructions();
         }
-        let due = self.pending(host) & self.csrs.sie;
+        let due = turn.due;
         let waits_for = |bit| self.csrs.sie & bit != 0 && due & bit == 0;
         let deadline = if waits_for(STI) {
             self.csrs.deadline
@@ -163,9 +165,10 @@ impl VirtualHart {
         found: Found,
         jump: u64,
         cause: u64,
-        blocks: &Blocks<'_>,
+        blocks: &mut Blocks<'_>,
     ) -> Result<Next, Stop> {
         let (block, place) = blocks.at(found);
+        let block = *block;
         let is_interrupt = cause & cause::INTERRUPT != 0;
         let is_break = cause == cause::BREAKPOINT;
         self.pc = match place.at {

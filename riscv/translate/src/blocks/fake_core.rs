@@ -127,8 +127,10 @@ impl Region {
         let within = |start: usize| offset.checked_sub(start as u64);
         let words = core::mem::offset_of!(Region, words);
         if let Some(offset) = within(words) {
-            let word = self.words[(offset / 4) as usize];
-            return u64::from(word >> (8 * (offset % 4))) & (u64::MAX >> (64 - 8 * bytes));
+            let word = |number: u64| u64::from(self.words[number as usize]);
+            let first = offset / 8 * 2;
+            let both = word(first) | word(first + 1) << 32;
+            return both >> (8 * (offset % 8)) & (u64::MAX >> (64 - 8 * bytes));
         }
         assert_eq!(bytes, 8);
         if let Some(offset) = within(core::mem::offset_of!(Region, stores)) {

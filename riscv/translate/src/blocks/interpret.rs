@@ -12,64 +12,81 @@ use super::sites::Site;
 use super::stacks::STACK_POINTER;
 use crate::hart::{Stop, VirtualHart};
 use crate::host::Host;
-use crate::interpreter::{Flow, atomic};
+use crate::interpreter::{Flow, atomic, integer};
 use crate::trap::Trap;
 
 impl VirtualHart {
     /// Interprets an instruction. [`Flow::Look`]: also after jumps and exceptions. `has_block`: it
-    /// has a translation, which may be for another access.
+    /// has a translation, which may be for another access. Returns also whether a note was made.
     pub(super) fn interpret(
         &mut self,
         has_block: bool,
         blocks: &mut Blocks<'_>,
         host: &impl Host,
-    ) -> Result<Flow, Stop> {
+    ) -> Result<(Flow, bool), Stop> {
+        self.settle_shortcuts();
         let stored = RefCell::default();
         let fetched = self.fetch_instruction(&Watched {
             host,
             blocks,
             stored: &stored,
         });
-        if fetched.is_ok_and(|instruction| is_float(instruction.operation)) {
-            self.take_float(blocks);
-        }
-        let watched = Watched {
-            host,
-            blocks,
-            stored: &stored,
+        let executed = match fetched {
+            Ok(instruction) if integer::is_calculation(instruction.operation) => {
+                self.execute(instruction, host).map(|flow| (flow, false))
+            }
+            Ok(instruction) => {
+                self.interpret_fetched(instruction, has_block, &stored, (blocks, host))
+            }
+            Err(trap) => Err(trap),
         };
-        let pc = self.pc;
-        let access = fetched.ok().and_then(|it| self.access_of(&it));
-        let executed = fetched.and_then(|instruction| {
-            let flow = self.execute(&instruction, &watched)?;
-            Ok(if ends_block(&instruction) {
-                later(flow)
-            } else {
-                flow
-            })
-        });
         for physical in stored.into_inner() {
             blocks.check_source(physical, host);
         }
         match executed {
-            Ok(flow) => {
+            Ok((Flow::Stop(stop), _)) => {
                 self.counts.instructions = self.counts.instructions.saturating_add(1);
-                if let Some(access) = access {
-                    let guess = (!has_block).then(|| blocks.windows.guess(access.base));
-                    self.note_access((pc, guess), access, blocks, host);
-                }
-                match flow {
-                    Flow::Stop(stop) => Err(stop),
-                    flow => Ok(flow),
-                }
+                Err(stop)
+            }
+            Ok(went) => {
+                self.counts.instructions = self.counts.instructions.saturating_add(1);
+                Ok(went)
             }
             Err(Trap::Exception(exception)) => {
                 self.counts.exceptions += 1;
                 self.enter_handler(exception.cause, exception.value);
-                Ok(Flow::Look)
+                Ok((Flow::Look, false))
             }
             Err(Trap::Stop(stop)) => Err(stop),
         }
+    }
+
+    fn interpret_fetched<'b, H: Host>(
+        &mut self,
+        instruction: Instruction,
+        has_block: bool,
+        stored: &Stored,
+        (blocks, host): (&mut Blocks<'b>, &H),
+    ) -> Result<(Flow, bool), Trap> {
+        if is_float(instruction.operation) {
+            self.take_float(blocks);
+        }
+        let pc = self.pc;
+        let access = self.access_of(&instruction);
+        let flow = self.execute(
+            instruction,
+            &Watched {
+                host,
+                blocks,
+                stored,
+            },
+        )?;
+        let Some(access) = access else {
+            let ends_block = ends_block(&instruction);
+            return Ok((if ends_block { later(flow) } else { flow }, false));
+        };
+        let guess = (!has_block).then(|| blocks.windows.guess(access.base));
+        Ok((flow, self.note_access((pc, guess), access, blocks, host)))
     }
 
     fn access_of(&self, instruction: &Instruction) -> Option<Access> {
@@ -99,32 +116,44 @@ impl VirtualHart {
     }
 
     /// Notes what the instruction at `pc` has just accessed, unless it is the guess. Lets translated
-    /// code access that page, if it is the OS's memory outside all windows.
+    /// code access that page, if it is the OS's memory outside all windows. Returns whether the note is
+    /// new.
+    #[inline(never)]
     fn note_access(
         &mut self,
         (pc, guess): (u64, Option<Site>),
         access: Access,
         blocks: &mut Blocks<'_>,
         host: &impl Host,
-    ) {
+    ) -> bool {
         if !self.translates() {
-            return;
+            return false;
         }
         let Access {
             base,
             address,
             intent,
         } = access;
-        // As most registers of devices.
-        if blocks.index.notes.noted(pc) == Some(Site::Table) && !self.is_memory_at(address) {
-            return;
+        let noted = blocks.index.notes.noted(pc);
+        let known = noted.or(guess);
+        match self.shortcuts.find(intent, address, 1) {
+            // As most registers of devices.
+            None if known == Some(Site::Table) => return false,
+            Some(physical) if blocks.expects(known, &access, physical) => return false,
+            _ => {}
         }
         let page = self.page_for_all(address, intent, host);
         if blocks.options.tables_only {
-            return (page.into_iter()).for_each(|page| blocks.open(page, intent == Intent::Store));
+            (page.into_iter()).for_each(|page| blocks.open(page, intent == Intent::Store));
+            return false;
         }
         if let Some(page) = page {
             self.find_window(page.distance(), page.shift, blocks, host);
+        }
+        // It stays there.
+        if blocks.index.notes.noted(pc) == Some(Site::Table) {
+            (page.into_iter()).for_each(|page| blocks.open(page, intent == Intent::Store));
+            return false;
         }
         // A store to text faults by a window.
         let is_open = |page: &Page| intent != Intent::Store || !blocks.text.has(page.physical);
@@ -141,10 +170,30 @@ impl VirtualHart {
         if let Some(page) = page.filter(|_| site == Site::Table) {
             blocks.open(page, intent == Intent::Store);
         }
+        blocks.index.notes.noted(pc) != noted
+    }
+}
+
+impl Blocks<'_> {
+    /// Returns whether an access is where its site leads to. Then there is nothing to note.
+    fn expects(&self, site: Option<Site>, access: &Access, physical: u64) -> bool {
+        let number = self.windows.with(physical.wrapping_sub(access.address));
+        match site {
+            Some(Site::Window(own)) => number == Some(own) && !self.text.has(physical),
+            Some(Site::Both) => {
+                let can_tell = self.windows.select.is_some();
+                can_tell && number.is_some() && !self.text.has(physical)
+            }
+            Some(Site::Stack) => {
+                access.base == STACK_POINTER && self.stacks.with(access.address).is_some()
+            }
+            _ => false,
+        }
     }
 }
 
 /// An instruction's access.
+#[derive(Clone, Copy)]
 struct Access {
     /// The register of the address.
     base: u8,
@@ -174,12 +223,14 @@ fn is_float(operation: Operation) -> bool {
 /// Pages that an instruction stores to: two, and an entry of the tables for each.
 const MOST_STORED: usize = 4;
 
+/// Pages with translated code that an instruction has stored to.
+type Stored = RefCell<ArrayVec<u64, MOST_STORED>>;
+
 /// Notes stores to pages with translated code.
 struct Watched<'a, 'b, H> {
     host: &'a H,
     blocks: &'a Blocks<'b>,
-    /// These pages.
-    stored: &'a RefCell<ArrayVec<u64, MOST_STORED>>,
+    stored: &'a Stored,
 }
 
 impl<H: Host> Host for Watched<'_, '_, H> {

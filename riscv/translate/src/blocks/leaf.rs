@@ -63,6 +63,8 @@ impl CodeLeaf {
 #[derive(Debug, Default)]
 pub(super) struct CodeLeaves {
     known: ArrayVec<CodeLeaf, 8>,
+    /// The place of the one that was found last.
+    last: usize,
 }
 
 impl CodeLeaves {
@@ -73,9 +75,15 @@ impl CodeLeaves {
         address: u64,
         host: &impl Host,
     ) -> Option<CodeLeaf> {
-        let known = self.known.iter().find(|leaf| leaf.place(address).is_some());
-        if let Some(known) = known {
-            return Some(*known);
+        // Most pages are of the leaf of the one before.
+        let before = self.known.get(self.last).copied();
+        if before.is_some_and(|leaf| leaf.place(address).is_some()) {
+            return before;
+        }
+        let mut known = self.known.iter();
+        if let Some(place) = known.position(|leaf| leaf.place(address).is_some()) {
+            self.last = place;
+            return Some(self.known[place]);
         }
         let found = hart.code_leaf(address, host)?;
         // Small ones have no other page. The first large ones are of the OS's image, with most code.

@@ -127,6 +127,7 @@ impl Blocks<'_> {
     }
 
     /// Drops the blocks of a physical page whose instructions have changed.
+    #[inline(never)]
     pub(super) fn check_source(&mut self, physical: u64, host: &impl Host) {
         let mut numbers = ArrayVec::<usize, 8>::new();
         numbers.extend(self.pages_of(physical).take(numbers.capacity()));

@@ -4,11 +4,51 @@ use super::cache::{Blocks, Found};
 use super::region::{Block, CHUNK, Place};
 use super::writer::FORWARD_WORDS;
 
+/// Places that were found lately, by the hash of what they were found by. They stay right until all
+/// blocks are dropped.
+#[derive(Debug)]
+pub(super) struct Recent([(u32, Found); Recent::ENTRIES]);
+
+impl Recent {
+    /// A power of two.
+    const ENTRIES: usize = 64;
+    /// No word has this number, nor has an instruction of a block.
+    const NONE: (u32, Found) = (u32::MAX, Found { block: 0, place: 0 });
+    pub(super) const EMPTY: Recent = Recent([Self::NONE; Self::ENTRIES]);
+
+    fn find(&self, key: u32) -> Option<Found> {
+        let (own, found) = self.0[key as usize % Self::ENTRIES];
+        (own == key).then_some(found)
+    }
+
+    fn keep(&mut self, key: u32, found: Found) {
+        self.0[key as usize % Self::ENTRIES] = (key, found);
+    }
+}
+
 impl Blocks<'_> {
     /// What an address of translated code belongs to.
-    pub(super) fn place_of(&self, address: u64) -> Option<Found> {
+    pub(super) fn place_of(&mut self, address: u64) -> Option<Found> {
         let first = self.address_of_word(0);
         let word = u32::try_from(address.checked_sub(first)? / 4).ok()?;
+        let found = match self.recent_words.find(word) {
+            Some(found) => found,
+            None => {
+                let found = self.search_word(word)?;
+                self.recent_words.keep(word, found);
+                found
+            }
+        };
+        let block = &self.index.blocks[found.block];
+        // A dropped one may jump to the new block, in two words, before its first instruction.
+        let may_jump = block.live == 0 && ((word - block.word) as usize) < FORWARD_WORDS;
+        Some(Found {
+            place: if may_jump { 0 } else { found.place },
+            ..found
+        })
+    }
+
+    fn search_word(&self, word: u32) -> Option<Found> {
         if word as usize >= self.words {
             return None;
         }
@@ -21,13 +61,6 @@ impl Blocks<'_> {
         let in_block = word.checked_sub(block.word)?;
         if in_block >= u32::from(block.words) {
             return None;
-        }
-        // It may jump to the new block, in two words, before its first instruction.
-        if block.live == 0 && (in_block as usize) < FORWARD_WORDS {
-            return Some(Found {
-                block: number,
-                place: 0,
-            });
         }
         let places = self.places_of(block);
         let place = places.partition_point(|place| u32::from(place.word) <= in_block);
@@ -48,19 +81,27 @@ impl Blocks<'_> {
     }
 
     /// Where the block goes on with an address; `None` if no instruction of it is there.
-    pub(super) fn place_at(&self, number: usize, pc: u64) -> Option<Found> {
+    pub(super) fn place_at(&mut self, number: usize, pc: u64) -> Option<Found> {
         let block = self.index.blocks[..self.blocks].get(number)?;
         let at = u8::try_from(pc.wrapping_sub(block.pc) / 2).ok()?;
         if block.live == 0 || u16::from(at) >= block.halves {
             return None;
         }
+        let key = (number as u32) << u8::BITS | u32::from(at);
+        if let Some(found) = self.recent_instructions.find(key) {
+            return Some(found);
+        }
         let inline = &self.places_of(block)[..block.inline.into()];
         let place = inline.partition_point(|place| place.at < at);
-        let is_there = inline.get(place).is_some_and(|place| place.at == at);
-        is_there.then_some(Found {
+        let found = Found {
             block: number,
             place,
-        })
+        };
+        if inline.get(place)?.at != at {
+            return None;
+        }
+        self.recent_instructions.keep(key, found);
+        Some(found)
     }
 }
 
@@ -108,12 +149,50 @@ mod tests {
         }
     }
 
+    /// Two `c.addi a0, 1` and `ret`.
+    const OTHER: [u32; 2] = [0x0505_0505, 0x0000_8067];
+
+    /// Asks for places of a block, and then for those of another one in its place.
+    fn renew_one() {
+        let mut index = Box::new(Index::empty());
+        let mut region = Box::new(Region::empty());
+        let mut environment = Environment::new(MTIME);
+        let memory = (&mut *index, &mut *region, &mut environment);
+        let mut blocks = Blocks::new(memory, ENVIRONMENT, MEMORY, Options::default());
+        let host = FakeHost::new(1);
+        let at = CodeAt {
+            physical: RAM,
+            shift: 12,
+            is_unwatched: false,
+        };
+        for (code, place) in [(CODE, 1), (OTHER, 2)] {
+            host.put_code(RAM, &code);
+            let block = blocks.translate((RAM, &[0; 32]), at, &host).expect("one");
+            let found = Some(Found { block, place });
+            let third = blocks.address_of_word(2);
+            for _ in 0..2 {
+                assert_eq!(blocks.place_of(third), found);
+                assert_eq!(blocks.place_at(block, RAM + 4), found);
+            }
+            blocks.clear();
+        }
+    }
+
+    fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
+        let thread = std::thread::Builder::new().stack_size(64 << 20);
+        let thread = thread.spawn(test).expect("a thread");
+        thread.join().expect("the test");
+    }
+
     #[test]
     fn a_dropped_block_jumps_before_its_first_instruction() {
         for counts in [false, true] {
-            let thread = std::thread::Builder::new().stack_size(64 << 20);
-            let thread = thread.spawn(move || drop_one(counts));
-            thread.expect("a thread").join().expect("the test");
+            on_a_large_stack(move || drop_one(counts));
         }
+    }
+
+    #[test]
+    fn places_are_those_of_the_present_blocks() {
+        on_a_large_stack(renew_one);
     }
 }

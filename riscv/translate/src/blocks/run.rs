@@ -37,23 +37,33 @@ impl VirtualHart {
     ) -> Stop {
         let mut turn = Turn {
             until,
+            due: 0,
             others_interrupt: false,
         };
         let mut next = Next::Look(From::Other);
         loop {
-            if host.time() >= until {
+            let now = host.time();
+            if now >= until {
                 return Stop::Turn;
             }
-            let generation = blocks.generation;
-            self.settle(blocks, host);
-            let before = self.pc;
-            self.take_interrupt(host);
-            if self.pc != before || blocks.generation != generation {
+            if self.fences_instructions || self.fences != Fences::None {
+                let generation = blocks.generation;
+                self.settle(blocks, host);
+                if blocks.generation != generation {
+                    next = Next::Look(From::Other);
+                }
+            }
+            let due = self.pending_at(now, host) & self.csrs.sie;
+            if due != 0 && self.lets_in() {
+                self.take_first(due);
                 next = Next::Look(From::Other);
             }
             let went = match next {
                 Next::Look(from) => self.look(from, blocks, host),
-                Next::In(found) => self.run_block(found, blocks, core, host, &mut turn),
+                Next::In(found) => {
+                    turn.due = due;
+                    self.run_block(found, blocks, core, host, &mut turn)
+                }
                 Next::Step(block, after) => self.step_of(block, after, blocks, host),
             };
             next = match went {
@@ -96,13 +106,18 @@ impl VirtualHart {
         };
         let known = (blocks.windows, blocks.text);
         let mut leaves = CodeLeaves::default();
-        let mut has_all = || blocks.has_pages(|page| leaves.find(self, page, host).is_some());
+        // Tables that had all pages once are not those of a start.
+        let mut has_all = || {
+            let mut is_there = |page| leaves.find(self, page, host).is_some();
+            blocks.whole_satp == satp || blocks.has_pages(&mut is_there)
+        };
         if looks >= PATIENCE || is_new && has_all() {
             self.check_windows(blocks, host);
             blocks.forget_pages();
             self.find_text(blocks, host);
             blocks.check_pages(None, |page| self.code_at(page, &mut leaves, &known, host));
             blocks.pages_are = PagesAre::Checked;
+            blocks.whole_satp = satp;
             return true;
         }
         blocks.pages_are = PagesAre::Missing { satp, looks };
@@ -147,11 +162,6 @@ impl VirtualHart {
         Some((found.flags.into(), found.shift))
     }
 
-    /// Returns whether a page that was just translated is the OS's memory.
-    pub(super) fn is_memory_at(&self, address: u64) -> bool {
-        self.used(address).is_some_and(|found| found.is_memory)
-    }
-
     /// Finds or makes the block at the hart's address; else interprets up to a jump.
     fn look(
         &mut self,
@@ -161,13 +171,18 @@ impl VirtualHart {
     ) -> Result<Next, Stop> {
         let generation = blocks.generation;
         let may_run = self.translates() && self.may_run(blocks, host);
-        let found = match may_run {
-            true => (blocks.index.find(self.pc)).or_else(|| self.make(blocks, host)),
-            false => None,
+        let known = blocks.index.find(self.pc).filter(|_| may_run);
+        let found = match known {
+            Some(block) => Ok(block),
+            None if may_run => self.make(blocks, host),
+            None => Err(LOOK_EVERY),
         };
-        let Some(block) = found else {
-            self.interpret_to_jump(blocks, host)?;
-            return Ok(Next::Look(From::Other));
+        let block = match found {
+            Ok(block) => block,
+            Err(most) => {
+                self.interpret_to_jump(most, blocks, host)?;
+                return Ok(Next::Look(From::Other));
+            }
         };
         match from {
             // A full cache was emptied, and the block that was left is gone.
@@ -195,10 +210,8 @@ impl VirtualHart {
     ) -> Result<Next, Stop> {
         let pc = self.pc;
         let generation = blocks.generation;
-        let noted = blocks.index.notes.noted(pc);
-        self.interpret(true, blocks, host)?;
-        // The access was not where its note, or a guess, has led translated code.
-        let is_new = blocks.index.notes.noted(pc) != noted;
+        // The access may be not where its note, or a guess, has led translated code.
+        let (_, is_new) = self.interpret(true, blocks, host)?;
         if (is_new || after == After::Drop) && blocks.generation == generation {
             blocks.drop_block(block);
         }
@@ -207,24 +220,34 @@ impl VirtualHart {
         Ok(place.map_or(Next::Look(From::Other), Next::In))
     }
 
-    fn make(&mut self, blocks: &mut Blocks<'_>, host: &impl Host) -> Option<usize> {
+    /// Makes the block at the hart's address. Else returns how many instructions are interpreted before
+    /// the next look.
+    fn make(&mut self, blocks: &mut Blocks<'_>, host: &impl Host) -> Result<usize, u64> {
         if !blocks.is_frequent(self.pc) {
-            return None;
+            return Err(LOOK_EVERY);
         }
         let at = match blocks.recent_place(self.pc) {
-            Some(at) => at,
+            Some(at) => Some(at),
             None => {
                 let known = (blocks.windows, blocks.text);
-                self.code_at(self.pc, &mut CodeLeaves::default(), &known, host)?
+                self.code_at(self.pc, &mut CodeLeaves::default(), &known, host)
             }
         };
-        blocks.translate((self.pc, &self.x), at, host)
+        let made = blocks.translate((self.pc, &self.x), at.ok_or(LOOK_EVERY)?, host);
+        // The instruction cannot be translated, but the next one can be.
+        made.ok_or(1)
     }
 
-    /// Interprets up to a jump or branch, or up to another instruction that ends a block.
-    fn interpret_to_jump(&mut self, blocks: &mut Blocks<'_>, host: &impl Host) -> Result<(), Stop> {
-        for _ in 0..LOOK_EVERY {
-            let next = self.interpret(false, blocks, host)?;
+    /// Interprets at most `most` instructions, up to a jump or branch, or up to another instruction that
+    /// ends a block.
+    fn interpret_to_jump(
+        &mut self,
+        most: u64,
+        blocks: &mut Blocks<'_>,
+        host: &impl Host,
+    ) -> Result<(), Stop> {
+        for _ in 0..most {
+            let (next, _) = self.interpret(false, blocks, host)?;
             if next == Flow::Look || self.fences != Fences::None {
                 break;
             }

@@ -175,7 +175,7 @@ impl Blocks<'_> {
 
     /// Tells translated code the stack with an address.
     pub(super) fn choose_stack(&mut self, address: u64) {
-        let stack = self.stacks.with(address).unwrap_or(Stack::NOWHERE);
+        let stack = self.stacks.choose(address).unwrap_or(Stack::NOWHERE);
         self.environment.stack_bytes = stack.bytes;
         self.environment.stack_start = stack.start;
         self.environment.stack_physical = stack.physical;

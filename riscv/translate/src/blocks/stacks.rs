@@ -34,11 +34,23 @@ pub(super) struct Stacks {
     known: ArrayVec<Stack, 8>,
     /// The place of the next one, of those.
     next: usize,
+    /// The place of the one that was chosen last.
+    last: usize,
 }
 
 impl Stacks {
     pub(super) fn with(&self, address: u64) -> Option<Stack> {
         self.known.iter().copied().find(|stack| stack.has(address))
+    }
+
+    /// As [`with`](Self::with), for a hart that goes on there: it mostly does so on the same stack.
+    pub(super) fn choose(&mut self, address: u64) -> Option<Stack> {
+        let last = self.known.get(self.last).copied();
+        if last.is_some_and(|stack| stack.has(address)) {
+            return last;
+        }
+        self.last = self.known.iter().position(|stack| stack.has(address))?;
+        Some(self.known[self.last])
     }
 
     pub(super) fn keep(&mut self, stack: Stack) {

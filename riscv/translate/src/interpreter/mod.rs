@@ -1,6 +1,7 @@
 //! The interpreter.
 
 pub(crate) mod atomic;
+pub(crate) mod decoded;
 pub(crate) mod integer;
 mod step;
 
@@ -25,34 +26,49 @@ pub(crate) enum Flow {
 impl VirtualHart {
     /// Runs at most `most` instructions.
     pub fn run(&mut self, host: &impl Host, most: u64) -> Stop {
+        self.settle_shortcuts();
         let mut left = most;
         while left > 0 {
             self.take_interrupt(host);
             let round = left.min(LOOK_EVERY);
-            for number in 1..=round {
-                match self.step(host) {
-                    Ok(Flow::Next) => self.counts.instructions += 1,
-                    Ok(Flow::Look) => {
-                        self.counts.instructions += 1;
-                        left -= number;
-                        break;
-                    }
-                    Ok(Flow::Stop(stop)) => {
-                        self.counts.instructions += 1;
-                        return self.stopped(stop);
-                    }
-                    Err(Trap::Exception(exception)) => {
-                        self.counts.exceptions += 1;
-                        self.enter_handler(exception.cause, exception.value);
-                    }
-                    Err(Trap::Stop(stop)) => return self.stopped(stop),
+            let (done, went) = self.run_round(round, host);
+            left -= done;
+            self.counts.instructions += done;
+            match went {
+                Ok(Flow::Next | Flow::Look) => {}
+                Ok(Flow::Stop(stop)) => return self.stopped(stop),
+                Err(Trap::Exception(exception)) => {
+                    self.counts.instructions -= 1;
+                    self.counts.exceptions += 1;
+                    self.enter_handler(exception.cause, exception.value);
                 }
-                if number == round {
-                    left -= round;
+                Err(Trap::Stop(stop)) => {
+                    self.counts.instructions -= 1;
+                    return self.stopped(stop);
                 }
             }
         }
         self.stopped(Stop::Turn)
+    }
+
+    /// Runs at most `most` instructions, and returns their number with what the last one has led to.
+    fn run_round(&mut self, most: u64, host: &impl Host) -> (u64, Result<Flow, Trap>) {
+        let mut left = most;
+        while left > 0 {
+            left -= 1;
+            let bits = match self.fetch(host) {
+                Ok(bits) => bits,
+                Err(trap) => return (most - left, Err(trap)),
+            };
+            if self.execute_quickly(bits, host) {
+                continue;
+            }
+            match self.execute_slowly(bits, host) {
+                Ok(Flow::Next) => {}
+                went => return (most - left, went),
+            }
+        }
+        (most, Ok(Flow::Next))
     }
 
     /// Ends the turn: another hart may run now.

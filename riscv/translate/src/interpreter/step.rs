@@ -2,7 +2,7 @@
 
 use poorwill_hart::emulation::cause;
 use poorwill_hart::page_entry::Intent;
-use poorwill_isa::{Direction, Format, Instruction, Operation, is_long};
+use poorwill_isa::{Direction, Instruction, Operation, is_long};
 use poorwill_memory::PAGE_BYTES;
 
 use super::{Flow, atomic, integer};
@@ -16,28 +16,46 @@ use crate::trap::{Exception, Trap, UNKNOWN};
 const BOX: u64 = 0xffff_ffff << 32;
 
 impl VirtualHart {
-    /// Executes the next instruction.
-    pub(super) fn step(&mut self, host: &impl Host) -> Result<Flow, Trap> {
-        let instruction = self.fetch_instruction(host)?;
-        self.execute(&instruction, host)
+    /// Executes the next instruction, which has these bits.
+    #[inline(never)]
+    pub(super) fn execute_slowly(&mut self, bits: u32, host: &impl Host) -> Result<Flow, Trap> {
+        let instruction = *self.decoded.decode(bits).ok_or(UNKNOWN)?;
+        self.execute(instruction, host)
     }
 
     /// Fetches and decodes the next instruction.
     pub(crate) fn fetch_instruction(&mut self, host: &impl Host) -> Result<Instruction, Trap> {
         let bits = self.fetch(host)?;
-        Instruction::decode(bits).ok_or(UNKNOWN)
+        self.decoded.decode(bits).copied().ok_or(UNKNOWN)
+    }
+
+    /// Fetches the next instruction.
+    #[inline(always)]
+    pub(super) fn fetch(&mut self, host: &impl Host) -> Result<u32, Trap> {
+        let Some(physical) = self.shortcuts.find(Intent::Fetch, self.pc, 1) else {
+            return self.fetch_slowly(host);
+        };
+        let word = (host.load(physical & !7, 8) >> (8 * (physical % 8))) as u32;
+        let next = physical + 2;
+        match is_long(word) {
+            false => Ok(word & 0xffff),
+            true if physical % 8 < 6 => Ok(word),
+            true if next % PAGE_BYTES != 0 => Ok(word | (host.load(next, 2) as u32) << 16),
+            true => self.fetch_slowly(host),
+        }
     }
 
     /// Fetches the next instruction, which may cross a page.
-    fn fetch(&mut self, host: &impl Host) -> Result<u32, Trap> {
-        let place = self.translate(self.pc, Intent::Fetch, host)?;
+    #[inline(never)]
+    fn fetch_slowly(&mut self, host: &impl Host) -> Result<u32, Trap> {
+        let place = self.code_place(self.pc, host)?;
         let low = half(place, host)?;
         if !is_long(low) {
             return Ok(low);
         }
         let next = self.pc.wrapping_add(2);
         let place = match next % PAGE_BYTES {
-            0 => self.translate(next, Intent::Fetch, host)?,
+            0 => self.code_place(next, host)?,
             _ => Place {
                 physical: place.physical + 2,
                 ..place
@@ -46,68 +64,173 @@ impl VirtualHart {
         Ok(half(place, host)? << 16 | low)
     }
 
+    #[inline(always)]
+    fn code_place(&mut self, address: u64, host: &impl Host) -> Result<Place, Trap> {
+        match self.shortcuts.find(Intent::Fetch, address, 1) {
+            Some(physical) => Ok(Place {
+                physical,
+                is_memory: true,
+            }),
+            None => Ok(self.translate(address, Intent::Fetch, host)?),
+        }
+    }
+
     /// Executes an instruction, the one at the program counter.
     pub(crate) fn execute(
         &mut self,
-        instruction: &Instruction,
+        instruction: Instruction,
         host: &impl Host,
     ) -> Result<Flow, Trap> {
+        if self.execute_by_registers(&instruction, host) {
+            return Ok(Flow::Next);
+        }
         let operation = instruction.operation;
         let next = self.pc.wrapping_add(instruction.length.into());
-        let immediate = i64::from(instruction.immediate).cast_unsigned();
-        let a = self.get(instruction.rs1);
-        let b = match operation.format() {
-            Format::R | Format::S | Format::B => self.get(instruction.rs2),
-            _ => immediate,
-        };
-        if integer::is_calculation(operation)
-            && let Some(value) = integer::result(operation, a, b)
-        {
-            self.set(instruction.rd, value);
-        } else if let Some(access) = operation.memory_access() {
-            let address = a.wrapping_add(immediate);
-            match access.direction {
-                Direction::Store => self.store(address, access.bytes, b, host)?,
-                Direction::Load { .. } => {
-                    let loaded = self.load(address, access.bytes, host)?;
-                    self.set(instruction.rd, access.extended(loaded));
-                }
-            }
-        } else if let Some(is_taken) = branch(operation, a, b) {
-            let target = self.pc.wrapping_add(immediate);
-            self.pc = if is_taken { target } else { next };
-            return Ok(Flow::Next);
-        } else if let Some(bytes) = atomic::bytes(operation) {
-            self.atomic(instruction, bytes, host)?;
-        } else {
+        let Some(access) = operation.memory_access() else {
             return self.execute_other(instruction, next, host);
+        };
+        let address = self.get(instruction.rs1);
+        let address = address.wrapping_add_signed(instruction.immediate.into());
+        match access.direction {
+            Direction::Store => {
+                let value = self.get(instruction.rs2);
+                self.store(address, access.bytes, value, host)?;
+            }
+            Direction::Load { .. } => {
+                let loaded = self.load(address, access.bytes, host)?;
+                self.set(instruction.rd, access.extended(loaded));
+            }
         }
         self.pc = next;
         Ok(Flow::Next)
     }
 
-    /// Executes jumps, CSR accesses, fences and floating-point moves.
+    /// Executes the next instruction, which has these bits, if it needs registers alone, or memory that a
+    /// shortcut leads to. Returns false, with nothing changed, for other instructions.
+    #[inline(always)]
+    pub(super) fn execute_quickly(&mut self, bits: u32, host: &impl Host) -> bool {
+        match self.decoded.decode(bits) {
+            Some(instruction) => {
+                let instruction = *instruction;
+                self.execute_by_registers(&instruction, host)
+            }
+            None => false,
+        }
+    }
+
+    #[inline(always)]
+    fn execute_by_registers(&mut self, instruction: &Instruction, host: &impl Host) -> bool {
+        let operation = instruction.operation;
+        let rd = instruction.rd;
+        let next = self.pc.wrapping_add(instruction.length.into());
+        let immediate = i64::from(instruction.immediate).cast_unsigned();
+        let a = self.get(instruction.rs1);
+        let second = self.get(instruction.rs2);
+        // An operation has one of the two, and the other is zero.
+        let b = second.wrapping_add(immediate);
+        let address = || a.wrapping_add(immediate);
+        if let Some(value) = integer::frequent(operation, a, b) {
+            self.set(rd, value);
+            self.pc = next;
+            return true;
+        }
+        let is_done = match operation {
+            Operation::Lb => self.load_quickly(rd, address(), 1, |it| it as i8 as u64, host),
+            Operation::Lh => self.load_quickly(rd, address(), 2, |it| it as i16 as u64, host),
+            Operation::Lw => self.load_quickly(rd, address(), 4, |it| it as i32 as u64, host),
+            Operation::Ld => self.load_quickly(rd, address(), 8, |it| it, host),
+            Operation::Lbu => self.load_quickly(rd, address(), 1, |it| it, host),
+            Operation::Lhu => self.load_quickly(rd, address(), 2, |it| it, host),
+            Operation::Lwu => self.load_quickly(rd, address(), 4, |it| it, host),
+            Operation::Sb => self.store_quickly(address(), 1, second, host),
+            Operation::Sh => self.store_quickly(address(), 2, second, host),
+            Operation::Sw => self.store_quickly(address(), 4, second, host),
+            Operation::Sd => self.store_quickly(address(), 8, second, host),
+            Operation::Beq => return self.branch(a == second, immediate, next),
+            Operation::Bne => return self.branch(a != second, immediate, next),
+            Operation::Blt => {
+                return self.branch(a.cast_signed() < second.cast_signed(), immediate, next);
+            }
+            Operation::Bge => {
+                return self.branch(a.cast_signed() >= second.cast_signed(), immediate, next);
+            }
+            Operation::Bltu => return self.branch(a < second, immediate, next),
+            Operation::Bgeu => return self.branch(a >= second, immediate, next),
+            Operation::Auipc => {
+                self.set(rd, self.pc.wrapping_add(immediate));
+                true
+            }
+            Operation::Jal => {
+                self.set(rd, next);
+                return self.branch(true, immediate, next);
+            }
+            Operation::Jalr => {
+                self.set(rd, next);
+                self.pc = address() & !1;
+                return true;
+            }
+            _ => return false,
+        };
+        if is_done {
+            self.pc = next;
+        }
+        is_done
+    }
+
+    #[inline(always)]
+    fn branch(&mut self, is_taken: bool, distance: u64, next: u64) -> bool {
+        let target = self.pc.wrapping_add(distance);
+        self.pc = if is_taken { target } else { next };
+        true
+    }
+
+    #[inline(always)]
+    fn load_quickly(
+        &mut self,
+        register: u8,
+        address: u64,
+        bytes: u64,
+        extended: impl Fn(u64) -> u64,
+        host: &impl Host,
+    ) -> bool {
+        let Some(physical) = self.shortcuts.find(Intent::Load, address, bytes) else {
+            return false;
+        };
+        self.set(register, extended(host.load(physical, bytes)));
+        true
+    }
+
+    #[inline(always)]
+    fn store_quickly(&mut self, address: u64, bytes: u64, value: u64, host: &impl Host) -> bool {
+        let Some(physical) = self.shortcuts.find(Intent::Store, address, bytes) else {
+            return false;
+        };
+        host.store(physical, bytes, value & (u64::MAX >> (64 - 8 * bytes)));
+        true
+    }
+
+    /// Executes rare instructions.
+    #[inline(never)]
     fn execute_other(
         &mut self,
-        instruction: &Instruction,
+        instruction: Instruction,
         next: u64,
         host: &impl Host,
     ) -> Result<Flow, Trap> {
-        let immediate = i64::from(instruction.immediate).cast_unsigned();
+        let operation = instruction.operation;
         let a = self.get(instruction.rs1);
         let mut flow = Flow::Next;
-        match instruction.operation {
-            Operation::Auipc => self.set(instruction.rd, self.pc.wrapping_add(immediate)),
-            Operation::Jal => {
-                self.set(instruction.rd, next);
-                self.pc = self.pc.wrapping_add(immediate);
-                return Ok(flow);
-            }
-            Operation::Jalr => {
-                self.set(instruction.rd, next);
-                self.pc = a.wrapping_add(immediate) & !1;
-                return Ok(flow);
-            }
+        if let Some(bytes) = atomic::bytes(operation) {
+            self.atomic(&instruction, bytes, host)?;
+            self.pc = next;
+            return Ok(flow);
+        }
+        if let Some(value) = integer::rare(operation, a, self.get(instruction.rs2)) {
+            self.set(instruction.rd, value);
+            self.pc = next;
+            return Ok(flow);
+        }
+        match operation {
             Operation::Fence => host.fence(),
             // Instructions are read from memory each time.
             Operation::FenceI => self.fence_instructions(),
@@ -118,7 +241,7 @@ impl VirtualHart {
             | Operation::Csrrwi
             | Operation::Csrrsi
             | Operation::Csrrci => {
-                self.execute_csr(instruction, a, host)?;
+                self.execute_csr(&instruction, a, host)?;
                 flow = Flow::Look;
             }
             Operation::Ebreak => {
@@ -137,9 +260,9 @@ impl VirtualHart {
                 }));
             }
             Operation::Ecall => return Err(Trap::Stop(Stop::Call)),
-            _ if self.csrs.has_float() && self.execute_float(instruction, a, host)? => {}
+            _ if self.csrs.has_float() && self.execute_float(&instruction, a, host)? => {}
             _ if self.mode == Mode::Supervisor => {
-                return self.execute_privileged(instruction, next, host);
+                return self.execute_privileged(&instruction, next, host);
             }
             _ => return Err(UNKNOWN),
         }
@@ -262,17 +385,4 @@ fn half(place: Place, host: &impl Host) -> Result<u32, Trap> {
         true => Ok(host.load(place.physical, 2) as u32),
         false => Err(UNKNOWN),
     }
-}
-
-/// Returns whether a branch is taken; `None` for other operations.
-fn branch(operation: Operation, a: u64, b: u64) -> Option<bool> {
-    Some(match operation {
-        Operation::Beq => a == b,
-        Operation::Bne => a != b,
-        Operation::Blt => a.cast_signed() < b.cast_signed(),
-        Operation::Bge => a.cast_signed() >= b.cast_signed(),
-        Operation::Bltu => a < b,
-        Operation::Bgeu => a >= b,
-        _ => return None,
-    })
 }

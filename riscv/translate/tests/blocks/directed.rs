@@ -158,6 +158,32 @@ fn the_os_patches_its_code() {
 }
 
 #[test]
+fn an_instruction_across_pages_is_interpreted_alone() {
+    let options = Options {
+        counts: true,
+        ..Options::default()
+    };
+    with(options, |mut machine, mut blocks| {
+        let (host, root) = (&machine.host, machine.root());
+        let flags = V | R | X | G | A;
+        host.map(root, 3, 0, CODE + 0x1000, PLACES[0] + 0x1000, flags);
+        let mut code = [addition(0); 10];
+        code[..3].copy_from_slice(&program(1)[..3]);
+        code[8..].copy_from_slice(&[encode::b(of("bne"), 11, 0, -28), of("ecall")]);
+        host.put_code(PLACES[0] + 0xffa, &code);
+        for _ in 0..3 {
+            machine.hart.counts = Default::default();
+            machine.hart.pc = CODE + 0xffa;
+            machine.go_on(&mut blocks, u64::MAX);
+        }
+        let counts = machine.hart.counts;
+        let rounds = u64::from(ROUNDS.cast_unsigned());
+        assert_eq!(counts.instructions, 1 + 8 * rounds);
+        assert_eq!(counts.instructions - counts.translated, rounds);
+    });
+}
+
+#[test]
 fn code_changes_between_lendings() {
     with_blocks(|mut machine, mut blocks| {
         for number in 1..6 {

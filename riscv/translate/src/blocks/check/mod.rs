@@ -71,6 +71,7 @@ impl VirtualHart {
         let block = index.blocks[found.block];
         let source = &index.sources[block.source as usize..][..block.source_words()];
         let mut model = self.copy();
+        model.settle_shortcuts();
         let Trace {
             steps,
             stores,
@@ -86,7 +87,7 @@ impl VirtualHart {
             let Some(step) = steps.get_mut(count) else {
                 break End::Unknown;
             };
-            match model.execute(&instruction, &buffer) {
+            match model.execute(instruction, &buffer) {
                 _ if buffer.has_ended() => break End::Unknown,
                 Ok(Flow::Next | Flow::Look) => {}
                 Ok(Flow::Stop(_)) | Err(Trap::Stop(_)) => break End::Unknown,
@@ -223,6 +224,8 @@ impl VirtualHart {
             counts: Counts::default(),
             reservation: self.reservation,
             tlb: self.tlb.clone(),
+            shortcuts: self.shortcuts.clone(),
+            decoded: self.decoded.clone(),
             fences: Fences::None,
             fences_instructions: false,
         }
