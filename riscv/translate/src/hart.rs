@@ -1,6 +1,6 @@
+use crate::decoded::Decoded;
 use crate::difference::Difference;
 use crate::features::Features;
-use crate::interpreter::decoded::Decoded;
 use crate::shortcuts::Shortcuts;
 use crate::state::{Csrs, Reservation};
 use crate::tlb::Tlb;

@@ -18,6 +18,7 @@
 
 mod blocks;
 mod csr;
+mod decoded;
 mod difference;
 #[cfg(feature = "fake")]
 pub mod fake;

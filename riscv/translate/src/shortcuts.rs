@@ -7,9 +7,6 @@ use poorwill_hart::emulation::status;
 use poorwill_hart::page_entry::Intent;
 use poorwill_memory::PAGE_BYTES;
 
-use crate::hart::{Mode, VirtualHart};
-use crate::translation::Place;
-
 /// Entries of a table, a power of two.
 const ENTRIES: usize = 32;
 
@@ -66,6 +63,27 @@ impl Shortcuts {
         (found.tag == tag).then(|| address.wrapping_add(found.distance))
     }
 
+    /// Follows a change of the hart's mode, of `sstatus` or of `satp`.
+    pub(crate) fn settle(&mut self, is_user: bool, sstatus: u64, satp: u64) {
+        let bit = |is_set, bit| if is_set { bit } else { 0 };
+        let state = bit(is_user, USER)
+            | bit(sstatus & status::SUM != 0, SUM)
+            | bit(sstatus & status::MXR != 0, MXR);
+        self.state = self.state & !(EPOCH - 1) | state;
+        if self.satp != satp {
+            self.satp = satp;
+            self.forget();
+        }
+    }
+
+    /// Keeps the page of an access to the OS's memory that was allowed.
+    pub(crate) fn keep(&mut self, intent: Intent, address: u64, physical: u64) {
+        self.tables[intent as usize][Self::place(address)] = Shortcut {
+            tag: address & !(PAGE_BYTES - 1) | self.state,
+            distance: physical.wrapping_sub(address),
+        };
+    }
+
     /// Forgets all pages.
     pub(crate) fn forget(&mut self) {
         self.state += EPOCH;
@@ -76,39 +94,11 @@ impl Shortcuts {
     }
 }
 
-impl VirtualHart {
-    /// Follows a change of the hart's mode, of `sstatus` or of `satp`.
-    pub(crate) fn settle_shortcuts(&mut self) {
-        let bit = |is_set, bit| if is_set { bit } else { 0 };
-        let status = self.csrs.sstatus;
-        let state = bit(self.mode == Mode::User, USER)
-            | bit(status & status::SUM != 0, SUM)
-            | bit(status & status::MXR != 0, MXR);
-        let shortcuts = &mut self.shortcuts;
-        shortcuts.state = shortcuts.state & !(EPOCH - 1) | state;
-        if shortcuts.satp != self.csrs.satp {
-            shortcuts.satp = self.csrs.satp;
-            shortcuts.forget();
-        }
-    }
-
-    /// Keeps the page of an access that was allowed.
-    pub(crate) fn keep_shortcut(&mut self, intent: Intent, address: u64, place: Place) {
-        if !place.is_memory {
-            return;
-        }
-        self.settle_shortcuts();
-        let shortcuts = &mut self.shortcuts;
-        shortcuts.tables[intent as usize][Shortcuts::place(address)] = Shortcut {
-            tag: address & !(PAGE_BYTES - 1) | shortcuts.state,
-            distance: place.physical.wrapping_sub(address),
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hart::VirtualHart;
+    use crate::translation::Place;
 
     const PAGE: u64 = 0xffff_ffc0_0000_5000;
     const PLACE: Place = Place {

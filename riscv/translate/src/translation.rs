@@ -47,6 +47,21 @@ pub(crate) struct Place {
 const PHYSICAL_BITS: u32 = 56;
 
 impl VirtualHart {
+    /// Follows a change of the hart's mode, of `sstatus` or of `satp`.
+    pub(crate) fn settle_shortcuts(&mut self) {
+        let is_user = self.mode == Mode::User;
+        let shortcuts = &mut self.shortcuts;
+        shortcuts.settle(is_user, self.csrs.sstatus, self.csrs.satp);
+    }
+
+    /// Keeps the page of an access that was allowed, if it is memory.
+    pub(crate) fn keep_shortcut(&mut self, intent: Intent, address: u64, place: Place) {
+        if place.is_memory {
+            self.settle_shortcuts();
+            self.shortcuts.keep(intent, address, place.physical);
+        }
+    }
+
     /// Translates an address for an access that does not cross a page.
     pub(crate) fn translate(
         &mut self,

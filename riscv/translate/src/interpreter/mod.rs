@@ -1,7 +1,6 @@
 //! The interpreter.
 
 pub(crate) mod atomic;
-pub(crate) mod decoded;
 pub(crate) mod integer;
 mod step;
 
