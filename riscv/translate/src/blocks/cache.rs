@@ -5,11 +5,10 @@ use core::mem::offset_of;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::code::{Code, Extent};
+use super::found::{Found, Recent};
 use super::leaf::{self, Regions};
-use super::pages::RECENT_PAGES;
-use super::places::Recent;
 use super::region::{
-    Block, CHUNK, Environment, Index, JUMP_SETS, REGION_BYTES, Region, SLOTS, Slot,
+    Block, CHUNK, Environment, Index, JUMP_SETS, RECENT_PAGES, REGION_BYTES, Region, SLOTS, Slot,
 };
 use super::stacks::Stacks;
 use super::text::Text;
@@ -17,15 +16,6 @@ use super::translate::{self, Options, Tables};
 use super::windows::{self, Windows};
 use super::writer::{self, FORWARD_WORDS, Full, LEAVE_WORDS, Writer};
 use crate::host::Host;
-
-/// A place in translated code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    /// Number of the block.
-    pub(super) block: usize,
-    /// Number of the place in the block.
-    pub(super) place: usize,
-}
 
 /// Where the OS's tables map code.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! Counts of the OS's instructions. A block counts those up to the next branch beforehand.
 
-use super::cache::{Blocks, Found};
+use super::cache::Blocks;
+use super::found::Found;
 use super::region::Place;
 use super::translate::COUNT_WORDS;
 

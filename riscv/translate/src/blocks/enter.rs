@@ -5,7 +5,8 @@ use poorwill_hart::emulation::{cause, status};
 use poorwill_hart::interrupt::{SEI, STI};
 use poorwill_memory::PhysRange;
 
-use super::cache::{Blocks, Found};
+use super::cache::Blocks;
+use super::found::Found;
 use super::region::{Environment, Place, Region};
 use super::stacks::STACK_POINTER;
 use super::writer::{B, COUNTER, DISTANCE, ENVIRONMENT, KEPT, STACK, offset};

@@ -5,8 +5,9 @@
 
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::{Blocks, Found};
+use super::cache::Blocks;
 use super::code::Extent;
+use super::found::Found;
 use super::region::{Block, HEADS, Index, Place};
 
 impl Index {

@@ -29,6 +29,7 @@ mod enter;
 #[cfg(feature = "fake")]
 pub mod fake_core;
 mod find_text;
+mod found;
 mod in_stack;
 mod index;
 mod interpret;

@@ -6,12 +6,9 @@ use poorwill_memory::PAGE_BYTES;
 
 use super::cache::{Blocks, CodeAt, PagesAre};
 use super::leaf;
-use super::region::{CodePage, PAGE_HASH};
+use super::region::{CodePage, PAGE_HASH, RECENT_PAGES};
 use super::writer::{BREAK, Full};
 use crate::host::Host;
-
-/// Number of recent pages that are noted.
-pub(super) const RECENT_PAGES: usize = 64;
 
 impl Blocks<'_> {
     fn page_head(physical: u64) -> usize {

@@ -1,30 +1,9 @@
 //! What the words of blocks belong to.
 
-use super::cache::{Blocks, Found};
+use super::cache::Blocks;
+use super::found::Found;
 use super::region::{Block, CHUNK, Place};
 use super::writer::FORWARD_WORDS;
-
-/// Places that were found lately, by the hash of what they were found by. They stay right until all
-/// blocks are dropped.
-#[derive(Debug)]
-pub(super) struct Recent([(u32, Found); Recent::ENTRIES]);
-
-impl Recent {
-    /// A power of two.
-    const ENTRIES: usize = 64;
-    /// No word has this number, nor has an instruction of a block.
-    const NONE: (u32, Found) = (u32::MAX, Found { block: 0, place: 0 });
-    pub(super) const EMPTY: Recent = Recent([Self::NONE; Self::ENTRIES]);
-
-    fn find(&self, key: u32) -> Option<Found> {
-        let (own, found) = self.0[key as usize % Self::ENTRIES];
-        (own == key).then_some(found)
-    }
-
-    fn keep(&mut self, key: u32, found: Found) {
-        self.0[key as usize % Self::ENTRIES] = (key, found);
-    }
-}
 
 impl Blocks<'_> {
     /// What an address of translated code belongs to.

@@ -23,6 +23,8 @@ const SOURCES: usize = 70 << 10;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
+/// Recent pages that are noted.
+pub(super) const RECENT_PAGES: usize = 64;
 const WORDS: usize = 740 << 10;
 /// Words of a chunk, whose first word's block is noted.
 pub(super) const CHUNK: usize = 64;

@@ -3,8 +3,9 @@
 use poorwill_hart::PageTables;
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::{Blocks, CodeAt, Found, PagesAre};
+use super::cache::{Blocks, CodeAt, PagesAre};
 use super::enter::{After, Core, From, Next, Turn};
+use super::found::Found;
 use super::leaf::CodeLeaves;
 use super::text::Text;
 use super::windows::Windows;

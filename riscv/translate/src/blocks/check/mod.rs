@@ -11,8 +11,9 @@ use poorwill_hart::emulation::status;
 use poorwill_isa::{Format, Instruction, Operation};
 
 use super::access::OF_EIGHT;
-use super::cache::{Blocks, Found};
+use super::cache::Blocks;
 use super::code::{MOST_HALVES, instruction_of};
+use super::found::Found;
 use super::region::{Block, Place};
 use super::trace::{Load, MOST_STEPS, Step, Store, Trace};
 use crate::difference::{Difference, What};
