@@ -29,11 +29,11 @@ const NOTHING: Entry = Entry {
 /// Decoded instructions by the hash of their bits; those of a set by their age, the newest first. Bits
 /// have one meaning, so that entries stay right.
 #[derive(Clone, Debug)]
-pub(crate) struct Decoded([[Entry; WAYS]; SETS]);
+pub(crate) struct DecodedInstructions([[Entry; WAYS]; SETS]);
 
-impl Decoded {
+impl DecodedInstructions {
     pub(crate) const fn new() -> Self {
-        Decoded([[NOTHING; WAYS]; SETS])
+        DecodedInstructions([[NOTHING; WAYS]; SETS])
     }
 
     /// Decodes the instruction with these bits; `None` if it is unknown.

@@ -1,4 +1,4 @@
-use crate::decoded::Decoded;
+use crate::decoded::DecodedInstructions;
 use crate::difference::Difference;
 use crate::features::Features;
 use crate::shortcuts::Shortcuts;
@@ -93,7 +93,7 @@ pub struct VirtualHart {
     pub(crate) reservation: Option<Reservation>,
     pub(crate) tlb: Tlb,
     pub(crate) shortcuts: Shortcuts,
-    pub(crate) decoded: Decoded,
+    pub(crate) decoded: DecodedInstructions,
     pub(crate) fences: Fences,
     /// Instructions may have changed.
     pub(crate) fences_instructions: bool,
@@ -127,7 +127,7 @@ impl VirtualHart {
             reservation: None,
             tlb: Tlb::new(),
             shortcuts: Shortcuts::new(),
-            decoded: Decoded::new(),
+            decoded: DecodedInstructions::new(),
             fences: Fences::None,
             fences_instructions: false,
         }
