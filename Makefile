@@ -205,7 +205,7 @@ build: firmware cli ## Build the firmware and the host command
 .PHONY: firmware
 firmware: setup-tools ## Build build/poorwill.elf
 	@mkdir -p build
-	@echo "firmware: building (about a minute the first time)"
+	@echo "firmware: building (two to four minutes the first time)"
 	@$(CARGO) bare build --locked --quiet -p poorwill-firmware
 	@cp $(TARGET)/$(BARE)/bare/poorwill build/poorwill.elf
 
