@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use poorwill_arch::{LastTrap, csr, hart_id, irqs_off};
 use poorwill_hart::emulation::{OsTrap, cause};
+use poorwill_sleep::cut::CutReason;
 
 use crate::cut;
 use crate::domain::dma;
@@ -141,5 +142,9 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         say!("panic at {place}");
     }
     say!("panic: last trap {}", LastTrap::read());
+    if csr::read::<{ csr::MCAUSE }>() == cause::HARDWARE_ERROR {
+        // The next start must not read this memory again, in another Go.
+        cut::note(CutReason::MemoryError);
+    }
     power::fatal()
 }

@@ -21,7 +21,7 @@ const DELEGATED_EXCEPTIONS: u64 = {
     /// Landing pads and shadow stacks (Zicfilp, Zicfiss). An OS enables them for its programs
     /// itself (`senvcfg.LPE`).
     const SOFTWARE_CHECK: u64 = 1 << 18;
-    const HARDWARE_ERROR: u64 = 1 << 19;
+    const HARDWARE_ERROR: u64 = 1 << cause::HARDWARE_ERROR;
     const OF_GUESTS: u64 = 0xf << 20;
     ACCESSES_AND_BREAKPOINTS
         | CALLS_OF_PROGRAMS_AND_GUESTS

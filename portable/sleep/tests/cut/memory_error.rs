@@ -1,6 +1,6 @@
 //! A memory controller that tells of an error that cannot be corrected.
 
-use poorwill_sleep::cut::{CutReason, Found, NoGo, go, stop};
+use poorwill_sleep::cut::{CutReason, Found, GoMachine, NoGo, go, note, stop};
 
 use crate::machine::{At, Kept, Machine};
 use crate::{KEEPS, found, run_and_stop, start, started};
@@ -142,6 +142,35 @@ fn every_step_of_wiping_may_be_the_last() {
                     ends || controller.wipes_record,
                     "{controller:?} {at} {keep:x}"
                 );
+            }
+        }
+    }
+}
+
+/// A hart reads bad memory during Go, or once the OS runs, and panics with a note.
+#[test]
+fn a_trap_by_bad_memory_ends_the_cut() {
+    for kept in started() {
+        for controller in CONTROLLERS {
+            let cut = run_and_stop(&kept, 5, None, 0);
+            for (at, keep) in (1..40).flat_map(|at| KEEPS.map(|keep| (at, keep))) {
+                let machine = controller.machine(&cut.kept, false);
+                machine.fuel.set(Some((at, keep)));
+                _ = go(&machine);
+                let machine = controller.machine(&machine.power_off(keep), false);
+                note(machine.record(), None, CutReason::MemoryError);
+                let (reason, left) = told_then(controller, machine.power_off(0));
+                let told = match controller {
+                    Controller {
+                        can_wipe: false, ..
+                    } => Some(CutReason::MemoryError),
+                    Controller {
+                        wipes_record: true, ..
+                    } => None,
+                    _ => Some(CutReason::Wiped),
+                };
+                assert_eq!(reason, told, "{controller:?} {at} {keep:x}");
+                assert_eq!(found(&left), Found::Nothing, "{controller:?} {at} {keep:x}");
             }
         }
     }

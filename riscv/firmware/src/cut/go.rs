@@ -182,14 +182,9 @@ impl GoMachine for Going {
         let ticks = sleeper.map_or(shared.ticks(), |core| {
             core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns))
         });
+        let starts = shared.machine.starts.unwrap_or_default();
         self.restored.set(Restored {
-            starts: shared
-                .machine
-                .starts
-                .unwrap_or_default()
-                .iter()
-                .copied()
-                .collect(),
+            starts: starts.iter().copied().collect(),
             took,
             slept: ticks.saturating_sub(shared.ticks()),
             is_refused: shared.machine.refused.is_some(),

@@ -22,6 +22,8 @@ pub mod cause {
     pub const STORE_PAGE: u64 = 15;
     /// S-mode trapped during a trap (Ssdbltrp).
     pub const DOUBLE_TRAP: u64 = 16;
+    /// Memory has an error that cannot be corrected.
+    pub const HARDWARE_ERROR: u64 = 19;
     /// A guest may not execute an instruction (H extension).
     pub const VIRTUAL_INSTRUCTION: u64 = 22;
     /// In `mcause`: the trap is an interrupt; the other bits are its number.
