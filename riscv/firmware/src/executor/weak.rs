@@ -47,7 +47,8 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
     }
     executor.deadline.stop();
     executor.interrupts.close();
-    lower::start();
+    // A plan for its PMP takes more than the hart's own stack.
+    stack::for_job(lower::start);
     executor.has_arrived.store(true, Ordering::Release);
     loop {
         executor.ipi.clear();
@@ -67,6 +68,8 @@ pub(crate) unsafe fn wait(stack_top: usize) -> ! {
             given
         };
         stack::verify(stack_top);
+        #[cfg(feature = "stack-marks")]
+        hart::say_stacks(Some(stack_top));
         // The next lending may begin once a hart is given back.
         executor.ask.end();
         let waiting = executor.give_back(given);

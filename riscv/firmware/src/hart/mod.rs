@@ -326,9 +326,11 @@ impl ThisHart {
     }
 }
 
-/// Prints the most bytes ever used of the deep stack, and of any hart's own.
+/// Prints the most bytes ever used of the deep stack, and of any hart's own; `weak`: the top of the
+/// weak hart's.
 #[cfg(feature = "stack-marks")]
-pub(crate) fn say_stacks() {
-    let (deep, small) = crate::entry::stack::most_used(all().iter().map(Hart::stack_top));
+pub(crate) fn say_stacks(weak: Option<usize>) {
+    let tops = all().iter().map(Hart::stack_top).chain(weak);
+    let (deep, small) = crate::entry::stack::most_used(tops);
     crate::platform::console::say!("stacks deep_bytes={deep} hart_bytes={small}");
 }

@@ -56,7 +56,7 @@ pub(super) fn sleep_machine(vector: EntryPoint) -> Result<(), NoSleep> {
         }
         Slept::Asleep(committed) => {
             #[cfg(feature = "stack-marks")]
-            hart::say_stacks();
+            hart::say_stacks(None);
             cut::power_off(PowerOff::Asleep(committed))
         }
         Slept::Cut(committed) => power::switch_off(PowerOff::Cut(committed)),

@@ -26,7 +26,7 @@ use crate::platform::console::say;
 use crate::platform::{self, loaded, platform, power};
 use crate::{cut, sleep};
 use error::BootError;
-use machine::{StartError, Started};
+use machine::StartError;
 use previous::{Described, Previous};
 
 /// Entry point from entry.S for the first hart to arrive.
@@ -107,7 +107,7 @@ fn start_domains(
     }
     #[cfg(feature = "stack-marks")]
     if domain::all().count() > 1 {
-        hart::say_stacks();
+        hart::say_stacks(None);
     }
     // Like all harts, this one waits for its start.
     own.wait()
@@ -201,12 +201,7 @@ fn start(hart_id: u64, tree: usize, information: usize) -> Result<Begun, BootErr
         load,
     };
     // SAFETY: the tree describes this machine, and boot is called once.
-    let Started {
-        platform,
-        stacks,
-        cut_pages,
-        pages,
-    } = early(|| unsafe {
+    let started = early(|| unsafe {
         let cut_pages = cut::pages_needed(&machine);
         machine::start(&machine, &previous, hart::memory::pages_needed, cut_pages)
     })?;
@@ -215,16 +210,16 @@ fn start(hart_id: u64, tree: usize, information: usize) -> Result<Begun, BootErr
         hart::start(&machine);
         executor::start(&machine);
     }
-    hart::memory::take_memory(pages);
-    cut::take_memory(cut_pages, machine.harts.len());
-    let began = platform.time.ticks();
+    hart::memory::take_memory(started.pages);
+    cut::take_memory(started.cut_pages, machine.harts.len());
+    let began = started.platform.time.ticks();
     let place = hart::all().iter().position(|hart| hart.id() == hart_id);
     let place = place.expect("a hart that may boot has a domain");
-    let own = hart::all()[place].init(stacks.top(place));
+    let own = hart::all()[place].init(started.stacks.top(place));
     executor::join(own);
     // A hart that handed the start over has sent this one an IPI.
     own.clear_ipi();
-    stacks.publish();
+    started.stacks.publish();
     if let Described::Fenced(partition) = domains {
         // SAFETY: the tree describes this machine, and boot is called once.
         unsafe { begin_fenced(&machine, partition)? };
