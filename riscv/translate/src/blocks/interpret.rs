@@ -143,15 +143,12 @@ impl VirtualHart {
             _ => {}
         }
         let page = self.page_for_all(address, intent, host);
-        if blocks.options.tables_only {
-            (page.into_iter()).for_each(|page| blocks.open(page, intent == Intent::Store));
-            return false;
-        }
-        if let Some(page) = page {
+        let has_windows = !blocks.options.tables_only;
+        if let Some(page) = page.filter(|_| has_windows) {
             self.find_window(page.distance(), page.shift, blocks, host);
         }
-        // It stays there.
-        if blocks.index.notes.noted(pc) == Some(Site::Table) {
+        // An instruction that is noted there stays with the table.
+        if !has_windows || blocks.index.notes.noted(pc) == Some(Site::Table) {
             (page.into_iter()).for_each(|page| blocks.open(page, intent == Intent::Store));
             return false;
         }

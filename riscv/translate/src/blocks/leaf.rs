@@ -63,7 +63,7 @@ impl CodeLeaf {
 #[derive(Debug, Default)]
 pub(super) struct CodeLeaves {
     known: ArrayVec<CodeLeaf, 8>,
-    /// The place of the one that was found last.
+    /// Index of the leaf that was found last.
     last: usize,
 }
 

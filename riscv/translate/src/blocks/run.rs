@@ -172,11 +172,9 @@ impl VirtualHart {
     ) -> Result<Next, Stop> {
         let generation = blocks.generation;
         let may_run = self.translates() && self.may_run(blocks, host);
-        let known = blocks.index.find(self.pc).filter(|_| may_run);
-        let found = match known {
-            Some(block) => Ok(block),
-            None if may_run => self.make(blocks, host),
-            None => Err(LOOK_EVERY),
+        let found = match may_run {
+            true => (blocks.index.find(self.pc)).map_or_else(|| self.make(blocks, host), Ok),
+            false => Err(LOOK_EVERY),
         };
         let block = match found {
             Ok(block) => block,
@@ -227,13 +225,10 @@ impl VirtualHart {
         if !blocks.is_frequent(self.pc) {
             return Err(LOOK_EVERY);
         }
-        let at = match blocks.recent_place(self.pc) {
-            Some(at) => Some(at),
-            None => {
-                let known = (blocks.windows, blocks.text);
-                self.code_at(self.pc, &mut CodeLeaves::default(), &known, host)
-            }
-        };
+        let at = blocks.recent_place(self.pc).or_else(|| {
+            let known = (blocks.windows, blocks.text);
+            self.code_at(self.pc, &mut CodeLeaves::default(), &known, host)
+        });
         let made = blocks.translate((self.pc, &self.x), at.ok_or(LOOK_EVERY)?, host);
         // The instruction cannot be translated, but the next one can be.
         made.ok_or(1)

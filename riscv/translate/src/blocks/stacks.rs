@@ -34,7 +34,7 @@ pub(super) struct Stacks {
     known: ArrayVec<Stack, 8>,
     /// The place of the next one, of those.
     next: usize,
-    /// The place of the one that was chosen last.
+    /// Index of the stack that was chosen last.
     last: usize,
 }
 

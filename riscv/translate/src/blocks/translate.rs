@@ -241,8 +241,13 @@ impl Translator<'_, '_> {
     /// Leaves the block for an address at this distance from its first instruction: goes to the block
     /// there, if it is made.
     pub(super) fn leave(&mut self, distance: i32) {
+        self.leave_for(distance, self.made(distance));
+    }
+
+    /// Leaves the block for an address at this distance, where a block may begin with a word.
+    fn leave_for(&mut self, distance: i32, made: Option<u32>) {
         let at = self.writer.leave(distance);
-        if let Some(to) = self.made(distance) {
+        if let Some(to) = made {
             self.writer.jump(at, to);
         }
     }
@@ -276,21 +281,27 @@ impl Translator<'_, '_> {
                 place,
                 kind,
             } = self.exits[number];
-            let branch = usize::from(branch);
-            if let ExitKind::Leave(distance) = kind {
-                let to = self.made(distance);
-                if !to.is_some_and(|to| self.writer.branch_to(branch, to)) {
-                    self.writer.land(branch);
-                    self.leave(distance);
-                }
-                continue;
-            }
-            self.land_at(branch, place.into());
+            let (branch, place) = (branch.into(), place.into());
             match kind {
-                ExitKind::Interpret => self.writer.put(BREAK),
-                ExitKind::Look => self.writer.put(LEAVE),
-                ExitKind::Jump(register) => self.jump_by_second(register),
-                ExitKind::Leave(_) => {}
+                ExitKind::Interpret => {
+                    self.land_at(branch, place);
+                    self.writer.put(BREAK);
+                }
+                ExitKind::Look => {
+                    self.land_at(branch, place);
+                    self.writer.put(LEAVE);
+                }
+                ExitKind::Jump(register) => {
+                    self.land_at(branch, place);
+                    self.jump_by_second(register);
+                }
+                ExitKind::Leave(distance) => {
+                    let made = self.made(distance);
+                    if !made.is_some_and(|to| self.writer.branch_to(branch, to)) {
+                        self.writer.land(branch);
+                        self.leave_for(distance, made);
+                    }
+                }
             }
         }
     }
@@ -384,7 +395,7 @@ pub(super) fn with_register(bits: u32, from: u32, register: u8) -> u32 {
 }
 
 /// Returns whether a block may begin with the instruction.
-pub(super) fn is_translated(instruction: &Instruction) -> bool {
+fn is_translated(instruction: &Instruction) -> bool {
     let Instruction { operation, rd, .. } = *instruction;
     integer::is_calculation(operation)
         || operation.memory_access().is_some()

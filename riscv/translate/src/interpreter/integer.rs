@@ -17,8 +17,8 @@ fn is(condition: bool) -> u64 {
     u64::from(condition)
 }
 
-/// Returns whether [`frequent`] or [`rare`] has results of the operation, by its opcode (unprivileged specification,
-/// chapter 35).
+/// Returns whether [`frequent`] or [`rare`] has results of the operation, by its opcode (unprivileged
+/// specification, chapter 35).
 pub(crate) const fn is_calculation(operation: Operation) -> bool {
     is_of_calculation(operation.encoding())
 }

@@ -16,11 +16,12 @@ use crate::trap::{Exception, Trap, UNKNOWN};
 const BOX: u64 = 0xffff_ffff << 32;
 
 impl VirtualHart {
-    /// Executes the next instruction, which has these bits.
+    /// Executes the next instruction, which has these bits, after [`execute_quickly`](Self::execute_quickly)
+    /// has left it.
     #[inline(never)]
     pub(super) fn execute_slowly(&mut self, bits: u32, host: &impl Host) -> Result<Flow, Trap> {
         let instruction = *self.decoded.decode(bits).ok_or(UNKNOWN)?;
-        self.execute(instruction, host)
+        self.execute_remaining(instruction, host)
     }
 
     /// Fetches and decodes the next instruction.
@@ -81,9 +82,18 @@ impl VirtualHart {
         instruction: Instruction,
         host: &impl Host,
     ) -> Result<Flow, Trap> {
-        if self.execute_by_registers(&instruction, host) {
-            return Ok(Flow::Next);
+        match self.execute_by_registers(&instruction, host) {
+            true => Ok(Flow::Next),
+            false => self.execute_remaining(instruction, host),
         }
+    }
+
+    /// Executes an instruction that needs more than registers and shortcuts.
+    fn execute_remaining(
+        &mut self,
+        instruction: Instruction,
+        host: &impl Host,
+    ) -> Result<Flow, Trap> {
         let operation = instruction.operation;
         let next = self.pc.wrapping_add(instruction.length.into());
         let Some(access) = operation.memory_access() else {
@@ -109,13 +119,10 @@ impl VirtualHart {
     /// shortcut leads to. Returns false, with nothing changed, for other instructions.
     #[inline(always)]
     pub(super) fn execute_quickly(&mut self, bits: u32, host: &impl Host) -> bool {
-        match self.decoded.decode(bits) {
-            Some(instruction) => {
-                let instruction = *instruction;
-                self.execute_by_registers(&instruction, host)
-            }
-            None => false,
-        }
+        let Some(instruction) = self.decoded.decode(bits).copied() else {
+            return false;
+        };
+        self.execute_by_registers(&instruction, host)
     }
 
     #[inline(always)]
