@@ -333,6 +333,11 @@ impl Machine {
             .unwrap_or_else(|_| panic!("{name}={value} on the command line is no number"))
     }
 
+    /// `time` in so many milliseconds.
+    pub(crate) fn in_ms(&self, ms: u64) -> u64 {
+        crate::arch::time() + ms * self.timebase / 1000
+    }
+
     /// Where a hart stands in the device tree's order.
     pub(crate) fn index_of(&self, hart: usize) -> usize {
         self.harts

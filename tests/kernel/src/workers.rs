@@ -101,7 +101,7 @@ pub(crate) fn stop(machine: &Machine, hart: usize) -> bool {
 
 /// Lets a hart stop itself in so many milliseconds.
 pub(crate) fn stop_later(machine: &Machine, hart: usize, delay_ms: u64) {
-    let at = arch::time() + delay_ms * machine.timebase / 1000;
+    let at = machine.in_ms(delay_ms);
     STOP_AT.store(at, Ordering::Relaxed);
     WORD[machine.index_of(hart)].store(STOP_LATER, Ordering::Release);
 }

@@ -170,7 +170,7 @@ pub(super) fn run(machine: &Machine, _hart: usize) {
     say!("census: holds {} registers", all.len());
     let waits_ms = machine.number("ms", 0) as u64;
     let kept_status = if waits_ms > 0 {
-        let end = arch::time() + waits_ms * machine.timebase / 1000;
+        let end = machine.in_ms(waits_ms);
         while arch::time() < end {
             core::hint::spin_loop();
         }
@@ -233,7 +233,7 @@ fn give(machine: &Machine, place: Place) {
         let value = match (place.window, place.number) {
             (Window::Csr, STIMECMP) => {
                 let alarm_ms = machine.number("alarm_ms", 1_000_000) as u64;
-                word(arch::time() + alarm_ms * machine.timebase / 1000)
+                word(machine.in_ms(alarm_ms))
             }
             // None is taken while `sstatus.SIE` is clear.
             (Window::Csr, SIE) => arch::TIMER | 1 << 13,

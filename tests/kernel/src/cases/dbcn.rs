@@ -31,7 +31,7 @@ pub(super) fn run(machine: &Machine) {
         0 => write_for_a_time(machine),
         lines => {
             write_lines(lines);
-            wait(machine, RECEIVED_MS);
+            wait_until(machine.in_ms(RECEIVED_MS));
         }
     }
 }
@@ -49,15 +49,14 @@ fn write_lines(lines: usize) {
     }
 }
 
-fn wait(machine: &Machine, ms: u64) {
-    let end = arch::time() + ms * machine.timebase / 1000;
-    while arch::time() < end {
+fn wait_until(time: u64) {
+    while arch::time() < time {
         core::hint::spin_loop();
     }
 }
 
 fn write_for_a_time(machine: &Machine) {
-    let end = arch::time() + machine.number("ms", 100) as u64 * machine.timebase / 1000;
+    let end = machine.in_ms(machine.number("ms", 100) as u64);
     say!("dbcn: begins");
     let (mut calls, mut bytes, mut partial) = (0, 0, 0);
     let mut left = &TEXT[..];
@@ -77,9 +76,7 @@ fn write_for_a_time(machine: &Machine) {
         if left.is_empty() {
             left = &TEXT[..];
         }
-        while arch::time() < next {
-            core::hint::spin_loop();
-        }
+        wait_until(next);
     }
     // Nothing is left out, whatever was sent in which call.
     while !left.is_empty() {

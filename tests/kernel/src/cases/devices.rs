@@ -55,7 +55,7 @@ pub(super) fn run(machine: &Machine) {
         let alarm = set_alarm(clock);
         let high = begin_to_read(clock);
         say!("devices: flash reads as {mode}");
-        let end = arch::time() + machine.number("ms", 100) as u64 * machine.timebase / 1000;
+        let end = machine.in_ms(machine.number("ms", 100) as u64);
         while arch::time() < end {
             core::hint::spin_loop();
         }

@@ -31,7 +31,7 @@ pub(super) fn sleep_once(machine: &Machine, cycle: usize) {
 }
 
 fn sleep_for(machine: &Machine, cycle: usize, ms: usize) {
-    let _ = sbi_rt::set_timer(arch::time() + ms as u64 * machine.timebase / 1000);
+    let _ = sbi_rt::set_timer(machine.in_ms(ms as u64));
     write_csr!("sie", arch::TIMER);
     let mut context = Context::default();
     let outcome = sleep::suspend(0, &mut context);
@@ -142,7 +142,7 @@ pub(super) fn give_back() {
 pub(super) fn endless(machine: &Machine) {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     sleep_once(machine, 1);
-    let end = arch::time() + machine.number("ms", 11_000) as u64 * machine.timebase / 1000;
+    let end = machine.in_ms(machine.number("ms", 11_000) as u64);
     let (mut steps, mut sum) = (0_u64, 0_u64);
     while arch::time() < end {
         steps += 1;

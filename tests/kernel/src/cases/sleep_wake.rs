@@ -17,10 +17,7 @@
 //! - `refusals=N` calls that fail, as the power does, before one must succeed
 
 use crate::{
-    arch::{
-        self,
-        sleep::{self, Context, Outcome},
-    },
+    arch::sleep::{self, Context, Outcome},
     check, clock, edu, foreign, irqchip,
     machine::Machine,
     memory::Memory,
@@ -116,7 +113,7 @@ fn prepare(machine: &Machine, hart: usize) {
     }
     let alarm_ms = machine.number("alarm_ms", 0) as u64;
     if alarm_ms > 0 {
-        let _ = sbi_rt::set_timer(arch::time() + alarm_ms * machine.timebase / 1000);
+        let _ = sbi_rt::set_timer(machine.in_ms(alarm_ms));
     }
     let rtc_alarm_ms = machine.number("rtc_alarm_ms", 0) as u64;
     if rtc_alarm_ms > 0 {
