@@ -121,10 +121,14 @@ fn number_of(place: &str) -> Option<u64> {
     Some(number(bus)? << 8 | number(slot)? << 3 | number(function)?)
 }
 
-/// Sums over halves, by the device's name: of the suspend, and of the resume. Besides, the most
-/// instructions of a lent hart in a half.
+/// Sums over halves.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sums(BTreeMap<String, [Share; 2]>, Option<u64>);
+pub(super) struct Sums {
+    /// By the device's name: of the suspend, and of the resume.
+    devices: BTreeMap<String, [Share; 2]>,
+    /// The most instructions of a lent hart in a half.
+    lent: Option<u64>,
+}
 
 impl Sums {
     /// Adds what the hart `weak` did in a half: 0 for a suspend, 1 for a resume.
@@ -145,7 +149,7 @@ impl Sums {
             };
             let name = windows.name(address);
             let is_controller = CONTROLLERS.iter().any(|start| name.starts_with(start));
-            let share = &mut self.0.entry(name).or_default()[half];
+            let share = &mut self.devices.entry(name).or_default()[half];
             *(if is_store {
                 &mut share.stores
             } else {
@@ -156,9 +160,9 @@ impl Sums {
             }
         }
         if waited > 0 {
-            self.0.entry(NO_DEVICE.into()).or_default()[half].wait_us += us(waited);
+            self.devices.entry(NO_DEVICE.into()).or_default()[half].wait_us += us(waited);
         }
-        self.1 = self.1.max(lent(windows, weak, log));
+        self.lent = self.lent.max(lent(windows, weak, log));
     }
 
     /// The means of a sleep. The device with most accesses comes first.
@@ -176,13 +180,13 @@ impl Sums {
                 resume,
             }
         };
-        let mut devices: Vec<_> = self.0.into_iter().map(device).collect();
+        let mut devices: Vec<_> = self.devices.into_iter().map(device).collect();
         let count = |device: &DeviceAccesses| device.suspend.count() + device.resume.count();
         devices.sort_by(|one, other| count(other).total_cmp(&count(one)));
         Accesses {
             sleeps,
             devices,
-            lent: self.1,
+            lent: self.lent,
         }
     }
 }
@@ -195,11 +199,10 @@ fn lent(windows: &Windows, weak: usize, log: &[Entry]) -> Option<u64> {
         address.is_some_and(|address| entry.what == What::Stores { address, value: to })
     };
     let asks = |entry: &Entry| entry.hart != weak && stores(entry, weak, 1);
-    let (place, request) = log.iter().enumerate().find(|(_, entry)| asks(entry))?;
-    let mut own = log[place..]
-        .iter()
-        .filter(|entry| entry.hart == request.hart);
-    let given = own.find(|entry| stores(entry, entry.hart, 0))?;
+    let mut log = log.iter();
+    let request = log.find(|entry| asks(entry))?;
+    let is_given = |entry: &&Entry| entry.hart == request.hart && stores(entry, entry.hart, 0);
+    let given = log.find(is_given)?;
     Some(given.instructions - request.instructions)
 }
 

@@ -30,34 +30,35 @@ fn arrivals(load: Load) -> impl Iterator<Item = Arrival> {
     let arrivals = iter::repeat_with(move || {
         at += numbers.pause(mean);
         let is_write =
-            load.writes > 0 && (numbers.next() >> 57) * 100 < u64::from(load.writes) << 7;
-        let line = u32::try_from(numbers.next() >> 39).unwrap_or_default();
+            load.writes > 0 && (numbers.draw() >> 57) * 100 < u64::from(load.writes) << 7;
+        let line = u32::try_from(numbers.draw() >> 39).unwrap_or_default();
         Arrival { at, line, is_write }
     });
     arrivals.take(usize::try_from(load.requests).unwrap_or(usize::MAX))
 }
 
-/// A fixed sequence of numbers: runs repeat exactly.
-struct Numbers(u64);
+/// A fixed sequence of numbers, by a seed that is not zero: runs repeat exactly.
+#[derive(Clone, Debug)]
+pub struct Numbers(pub u64);
 
 impl Numbers {
     /// xorshift64*, of which the upper bits are used.
-    fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Time until the next request, with that mean in picoseconds.
+    /// Time until the next request of a Poisson process, with that mean in picoseconds.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
         reason = "a positive time far below the type's end"
     )]
-    fn pause(&mut self, mean: f64) -> Time {
-        let uniform = ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    pub fn pause(&mut self, mean: f64) -> Time {
+        let uniform = ((self.draw() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
         Time((-mean * uniform.ln()) as u64)
     }
 }
@@ -80,16 +81,22 @@ mod tests {
 
     const ONE_BANK: [&str; 5] = ["dimms=1", "banks=1", "groups=1", "dram=50", "link=3"];
 
-    /// M/D/1: half of the load over what is left of the bank, times its busy time.
-    #[test]
-    fn recovery_delays_the_next_access_alone() {
-        let load = |rate| Load {
+    /// The mean time of DRAM's reads at a rate.
+    fn mean_of(parameters: &Parameters, rate: f64) -> f64 {
+        let load = Load {
             rate,
             writes: 0,
             requests: 500_000,
         };
+        mean_read(Machine::Dram, parameters, load).unwrap()
+    }
+
+    /// A queue with constant service (M/D/1) waits for a part of the bank's busy time: for half of the load
+    /// over the rest of the time.
+    #[test]
+    fn recovery_delays_the_next_access_alone() {
         let parameters = parameters(&[&ONE_BANK[..], &["recovery=50"]].concat());
-        let mean = |rate| mean_read(Machine::Dram, &parameters, load(rate)).unwrap();
+        let mean = |rate| mean_of(&parameters, rate);
         assert!(is_near(mean(0.01), 53.0 + 0.05), "{}", mean(0.01));
         assert!(is_near(mean(5.0), 53.0 + 50.0), "{}", mean(5.0));
     }
@@ -98,12 +105,7 @@ mod tests {
     #[test]
     fn a_channel_is_waited_for_like_a_server() {
         let many = ["dimms=1", "banks=64", "dram=1", "link=0", "channel=10"];
-        let load = Load {
-            rate: 50.0,
-            writes: 0,
-            requests: 500_000,
-        };
-        let mean = mean_read(Machine::Dram, &parameters(&many), load).unwrap();
+        let mean = mean_of(&parameters(&many), 50.0);
         assert!(is_near(mean, 1.0 + 5.0), "{mean}");
     }
 
@@ -118,12 +120,7 @@ mod tests {
             "refresh=100",
             "refresh-every=10000",
         ];
-        let load = Load {
-            rate: 0.1,
-            writes: 0,
-            requests: 500_000,
-        };
-        let mean = mean_read(Machine::Dram, &parameters(&many), load).unwrap();
+        let mean = mean_of(&parameters(&many), 0.1);
         assert!(is_near(mean, 20.0 + 0.5), "{mean}");
     }
 

@@ -1,34 +1,10 @@
 //! Mean waits beside queueing theory.
 #![forbid(unsafe_code)]
 
+use poorwill_bench::traces::open_loop::Numbers;
 use poorwill_oc_pmem::{InOrder, LightPc, Memory, Parameters, Time, Unit};
 
 const REQUESTS: u32 = 2_000_000;
-
-/// A fixed sequence of numbers: the tests repeat exactly.
-struct Numbers(u64);
-
-impl Numbers {
-    /// xorshift64*, of which the upper bits are used.
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// Time until the next request of a Poisson process, with that mean in picoseconds.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a positive time far below the type's end"
-    )]
-    fn pause(&mut self, mean: f64) -> Time {
-        let uniform = ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        Time((-mean * uniform.ln()) as u64)
-    }
-}
 
 fn one_server() -> Parameters {
     let mut parameters = Parameters::default();
@@ -46,7 +22,7 @@ fn compare(name: &str, service: f64, memory: impl Fn() -> Box<dyn Memory>) {
         let (mut memory, mut numbers, mut now) = (memory(), Numbers(7), Time::ZERO);
         for _ in 0..REQUESTS {
             now += numbers.pause(service / load);
-            let line = u32::try_from(numbers.next() >> 48).expect("16 bits");
+            let line = u32::try_from(numbers.draw() >> 48).expect("16 bits");
             memory.read(now, line);
         }
         let wait = memory.counts().read_time.0 as f64 / f64::from(REQUESTS) - service;
@@ -85,7 +61,7 @@ fn reads_and_writes_in_order_wait_like_a_queue_with_two_times() {
     let (mut numbers, mut now) = (Numbers(7), Time::ZERO);
     for _ in 0..REQUESTS {
         now += numbers.pause(mean / load);
-        match numbers.next() >> 62 {
+        match numbers.draw() >> 62 {
             0 => drop(memory.write(now, 0)),
             _ => drop(memory.read(now, 0)),
         }
