@@ -63,7 +63,7 @@ impl Setup {
         Self {
             qemu: Qemu::find().map_err(|error| error.to_string()),
             firmware: paths::firmware().map_err(|error| error.to_string()),
-            poisoning: poisoning(),
+            poisoning: other_build("poison-free"),
             handing_back: other_build("hand-back"),
             checking: other_build("check-blocks"),
             kernel: kernel(),
@@ -220,13 +220,6 @@ impl Setup {
 /// What was found, or an error with the reason why it is missing.
 pub(crate) fn found<T>(what: &Result<T, String>) -> anyhow::Result<&T> {
     what.as_ref().map_err(|reason| anyhow::anyhow!("{reason}"))
-}
-
-fn poisoning() -> Result<PathBuf, String> {
-    built(
-        "poorwill-poison-free.elf",
-        "build it with `make poison-free`",
-    )
 }
 
 /// The firmware with a feature. A mutant that `POORWILL_FIRMWARE` names is built so, too.
