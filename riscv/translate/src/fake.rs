@@ -13,7 +13,7 @@ pub const RAM: u64 = 0x8000_0000;
 /// All memory that a host may have.
 pub const MEMORY: PhysRange = PhysRange {
     start: RAM,
-    end: RAM + (1 << 20),
+    end: RAM + (4 << 20),
 };
 
 /// First address of the device, which has a page of registers.

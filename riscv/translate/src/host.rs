@@ -27,14 +27,14 @@ pub trait Host {
         (0..most).take_while(is_its).count() as u64
     }
 
-    /// Loads double words of such a page, from an aligned address on.
+    /// Loads double words of such pages, from an aligned address on.
     fn load_words(&self, address: u64, words: &mut [u64]) {
         for (word, address) in words.iter_mut().zip((address..).step_by(8)) {
             *word = self.load(address, 8);
         }
     }
 
-    /// Returns whether double words of such a page, from an aligned address on, are these.
+    /// Returns whether double words of such pages, from an aligned address on, are these.
     fn has_words(&self, address: u64, words: &[u64]) -> bool {
         let mut pairs = words.iter().zip((address..).step_by(8));
         pairs.all(|(word, address)| self.load(address, 8) == *word)

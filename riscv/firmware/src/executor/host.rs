@@ -106,19 +106,20 @@ impl Host for Reach<'_> {
     fn load_words(&self, address: u64, words: &mut [u64]) {
         let start = self.at::<u64>(address);
         for (number, word) in words.iter_mut().enumerate() {
-            // SAFETY: as for loads; the words lie in one page.
+            // SAFETY: as for loads; the pages are the OS's, and follow each other.
             *word = unsafe { start.wrapping_add(number).read_volatile() };
         }
     }
 
     fn has_words(&self, address: u64, words: &[u64]) -> bool {
         let start = self.at::<u64>(address);
-        let pairs = words.iter().enumerate();
-        let differences = pairs.fold(0, |bits, (number, word)| {
-            // SAFETY: as for loads; the words lie in one page.
-            bits | unsafe { start.wrapping_add(number).read_volatile() } ^ word
-        });
-        differences == 0
+        // SAFETY: as for loads; the pages are the OS's, and follow each other.
+        let is = |at: usize, word| unsafe { start.wrapping_add(at).read_volatile() == word };
+        let (pairs, rest) = words.as_chunks::<2>();
+        let first = pairs.len() * 2;
+        let mut pairs = pairs.iter().enumerate();
+        pairs.all(|(number, [one, other])| is(2 * number, *one) && is(2 * number + 1, *other))
+            && rest.iter().all(|word| is(first, *word))
     }
 
     fn load_device(&self, address: u64, bytes: u64) -> Option<u64> {

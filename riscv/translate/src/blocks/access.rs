@@ -251,10 +251,10 @@ impl Translator<'_, '_> {
     }
 
     /// The result comes before the store, which is the last word: after an interrupt between them the
-    /// instruction fails, as its reservation is gone.
+    /// instruction fails, as its reservation is gone, and stores nothing.
     pub(super) fn store_conditional(&mut self, instruction: &Instruction, bits: u32) -> Flow {
         let Instruction { rd, rs1, rs2, .. } = *instruction;
-        if rd != 0 && [rs1, rs2].contains(&rd) {
+        if rd != 0 && rs1 == rd {
             return Flow::Interpret;
         }
         let bytes = bytes_of(bits);
@@ -268,7 +268,11 @@ impl Translator<'_, '_> {
         writer.immediate(plain_load(bytes), A, C, 0);
         writer.load_kept(B, offset::RESERVED_VALUE);
         let changed = writer.branch(Operation::Bne, A, B);
-        let value = writer.source(rs2, B);
+        let mut value = writer.source(rs2, B);
+        if rd != 0 && value == rd {
+            writer.copy(B, rd);
+            value = B;
+        }
         writer.keep(0, offset::RESERVED);
         match rd {
             0 => {}

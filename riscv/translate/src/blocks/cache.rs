@@ -6,7 +6,7 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use super::code::{Code, Extent};
 use super::found::{Found, Recent};
-use super::leaf::{self, Regions};
+use super::leaf::{self, CodeAt, Regions};
 use super::region::{
     Block, CHUNK, Environment, Index, JUMP_SETS, RECENT_PAGES, REGION_BYTES, Region, SLOTS, Slot,
 };
@@ -16,16 +16,6 @@ use super::translate::{self, Options, Tables};
 use super::windows::{self, Windows};
 use super::writer::{self, FORWARD_WORDS, Full, LEAVE_WORDS, Writer};
 use crate::host::Host;
-
-/// Where the OS's tables map code.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CodeAt {
-    pub(super) physical: u64,
-    /// log2 of the bytes of the leaf.
-    pub(super) shift: u8,
-    /// Translated code may store there by a window.
-    pub(super) is_unwatched: bool,
-}
 
 /// A page that the OS maps in all address spaces.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +32,9 @@ impl Page {
         self.physical.wrapping_sub(self.page)
     }
 }
+
+/// Instructions without a translation that are noted, a power of two.
+const REFUSED: usize = 64;
 
 /// What is known about the pages with code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +79,8 @@ pub struct Blocks<'a> {
     /// Places by words, and by blocks and the OS's instructions.
     pub(super) recent_words: Recent,
     pub(super) recent_instructions: Recent,
+    /// Addresses of instructions that were lately found to have no translation, by their hash.
+    refused: [u64; REFUSED],
     /// Translated instructions have changed: the core must not use old ones.
     pub(super) has_changed: bool,
     pub(super) windows: Windows,
@@ -138,6 +133,7 @@ impl<'a> Blocks<'a> {
             generation: 0,
             recent_words: Recent::EMPTY,
             recent_instructions: Recent::EMPTY,
+            refused: [0; REFUSED],
             has_changed: false,
             windows: Windows::default(),
             stacks: Stacks::default(),
@@ -165,6 +161,7 @@ impl<'a> Blocks<'a> {
         self.in_pages = Regions::default();
         self.recent_words = Recent::EMPTY;
         self.recent_instructions = Recent::EMPTY;
+        self.forget_refused();
         self.index.heads.fill(0);
         self.index.executions.fill(0);
         self.index.page_hash.fill(0);
@@ -197,15 +194,26 @@ impl<'a> Blocks<'a> {
     }
 
     /// Empties the tables of pages.
-    pub(super) fn forget_pages(&mut self) {
+    fn forget_pages(&mut self) {
         self.large_leaves = Regions::default();
         self.region.loads.fill(Slot::EMPTY);
         self.forget_stores();
     }
 
+    /// Empties the entries of pages that are in no window. The windows were just checked.
+    pub(super) fn forget_outside_windows(&mut self) {
+        let windows = self.windows;
+        for slot in self.region.loads.iter_mut().chain(&mut self.region.stores) {
+            if windows.with(slot.value).is_none() {
+                *slot = Slot::EMPTY;
+            }
+        }
+        self.forget_stacks();
+    }
+
     /// Empties the entries of pages that may be of the same leaf as an address.
     pub(super) fn forget_near(&mut self, address: u64) {
-        self.forget_stacks();
+        self.stacks.forget_near(address);
         let own = Self::slot_of(address);
         let all = match self.large_leaves.may_have(address) {
             true => 0..SLOTS,
@@ -337,6 +345,25 @@ impl<'a> Blocks<'a> {
         is_frequent
     }
 
+    /// Notes that the instruction at an address has no translation.
+    pub(super) fn refuse(&mut self, pc: u64) {
+        self.refused[Self::place_of_refused(pc)] = pc;
+    }
+
+    /// Returns whether the instruction at an address was lately found to have no translation. It may be
+    /// another one since, which costs time alone.
+    pub(super) fn is_refused(&self, pc: u64) -> bool {
+        self.refused[Self::place_of_refused(pc)] == pc
+    }
+
+    pub(super) fn forget_refused(&mut self) {
+        self.refused.fill(0);
+    }
+
+    fn place_of_refused(pc: u64) -> usize {
+        (pc / 2) as usize % REFUSED
+    }
+
     /// Translates the block at an address, which has this physical address. Returns its number.
     /// `x`: the hart's registers.
     pub(super) fn translate(
@@ -346,7 +373,7 @@ impl<'a> Blocks<'a> {
         host: &impl Host,
     ) -> Option<usize> {
         let extent = self.index.extent(pc);
-        let mut code = Code::new(pc, at.physical);
+        let mut code = Code::new(pc, at);
         code.read(extent, self.index, host);
         match self.try_translate((&code, extent), at, x) {
             Ok(number) => number,
@@ -385,6 +412,9 @@ impl<'a> Blocks<'a> {
             .ok_or(Full)?
             .copy_from_slice(source);
         let page = self.page_with(code.pc, at)?;
+        if code.crosses(translated.halves) {
+            self.enter_next(page)?;
+        }
         let number = self.blocks;
         let head = &mut self.index.heads[Index::head(code.pc)];
         let of_page = &mut self.index.pages[page].first;
@@ -398,6 +428,7 @@ impl<'a> Blocks<'a> {
             inline: translated.inline as u16,
             places: places as u16,
             next: *head,
+            page: page as u16,
             next_of_page: *of_page,
             live: 1,
             is_long: (extent == Extent::Long).into(),

@@ -4,6 +4,7 @@ use arrayvec::ArrayVec;
 use poorwill_isa::{Format, Instruction, Operation, expand, is_long};
 use poorwill_memory::PAGE_BYTES;
 
+use super::leaf::CodeAt;
 use super::region::Index;
 use crate::host::Host;
 
@@ -38,27 +39,27 @@ pub(super) struct Decoded {
 #[derive(Debug)]
 pub(super) struct Code {
     pub(super) pc: u64,
-    physical: u64,
+    at: CodeAt,
     /// Aligned double words with them.
     words: ArrayVec<u64, MOST_SOURCES>,
     instructions: ArrayVec<Decoded, MOST_HALVES>,
 }
 
 impl Code {
-    /// No instruction yet. The address `pc` has this physical address.
-    pub(super) fn new(pc: u64, physical: u64) -> Self {
+    /// No instruction yet. The address `pc` is at a place.
+    pub(super) fn new(pc: u64, at: CodeAt) -> Self {
         Code {
             pc,
-            physical,
+            at,
             words: ArrayVec::new(),
             instructions: ArrayVec::new(),
         }
     }
 
-    /// Reads the instructions of a block, of one page. `index`: where other blocks begin.
+    /// Reads the instructions of a block, which begin in one page. `index`: where other blocks begin.
     pub(super) fn read(&mut self, extent: Extent, index: &Index, host: &impl Host) {
         let mut at = 0;
-        while !self.instructions.is_full() {
+        while !self.instructions.is_full() && !self.has_page_end(at) {
             let begins = at > 0 && extent == Extent::Short;
             if begins && index.find(self.address(at)).is_some() {
                 return;
@@ -75,14 +76,25 @@ impl Code {
         }
     }
 
-    /// Reads double words up to a half-word, as far as they are in the page.
+    /// Returns whether a half-word is in another page than the first one.
+    fn has_page_end(&self, at: usize) -> bool {
+        self.pc % PAGE_BYTES + 2 * at as u64 >= PAGE_BYTES
+    }
+
+    /// Returns whether the last of a number of half-words is in the next page.
+    pub(super) fn crosses(&self, halves: usize) -> bool {
+        halves > 0 && self.has_page_end(halves - 1)
+    }
+
+    /// Reads double words up to a half-word, as far as they are in the page, or in the first one of the
+    /// next.
     fn read_words(&mut self, end: usize, host: &impl Host) {
         let known = self.words.len();
         if self.skipped() + end <= 4 * known {
             return;
         }
-        let start = self.physical & !7;
-        let in_page = (PAGE_BYTES - start % PAGE_BYTES) as usize / 8;
+        let start = self.at.physical & !7;
+        let in_page = (PAGE_BYTES - start % PAGE_BYTES) as usize / 8 + usize::from(self.at.goes_on);
         let most = in_page.min(MOST_SOURCES).min(known + READ_WORDS);
         while self.words.len() < most {
             self.words.push(0);

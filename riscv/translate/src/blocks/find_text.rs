@@ -4,7 +4,7 @@ use poorwill_hart::PageTables;
 use poorwill_hart::page_entry;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-use super::cache::Blocks;
+use super::cache::{Blocks, PagesAre};
 use super::enter::Core;
 use super::search::load_word;
 use super::text::Found;
@@ -34,6 +34,9 @@ impl Blocks<'_> {
         self.check_unwatched(host);
         self.forget_stores();
         self.text.closed = closed;
+        // Pages may go on in it now.
+        self.pages_are = PagesAre::Unchecked;
+        self.forget_refused();
     }
 }
 

@@ -67,7 +67,9 @@ impl Blocks<'_> {
         let mut next = self.index.pages[page].first;
         while let Some(block) = usize::from(next).checked_sub(1) {
             next = self.index.blocks[block].next_of_page;
-            for place in 0..self.index.blocks[block].places.into() {
+            let Block { inline, places, .. } = self.index.blocks[block];
+            // The last of the first ones may be an exit, too.
+            for place in inline.saturating_sub(1).into()..places.into() {
                 let exit = Found { block, place };
                 let is_exit = self.at(exit).1.at == Place::LEAVES;
                 if is_exit && self.next_of(exit) == pc {

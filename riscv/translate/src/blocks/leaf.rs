@@ -42,6 +42,19 @@ impl Regions {
     }
 }
 
+/// Where the OS's tables map code.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CodeAt {
+    pub(super) physical: u64,
+    /// log2 of the bytes of the leaf.
+    pub(super) shift: u8,
+    /// Translated code may store there by a window.
+    pub(super) is_unwatched: bool,
+    /// The next page is of the same leaf, and both are of the text that is closed. The text has whole
+    /// leaves, so that it has both or none as long as the leaf stays.
+    pub(super) goes_on: bool,
+}
+
 /// A leaf that maps code in all address spaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CodeLeaf {

@@ -1,14 +1,35 @@
 //! The pages of the OS that have translated code. Blocks are dropped when their instructions change, or
 //! their pages.
 
+use core::ops::Range;
+
 use arrayvec::ArrayVec;
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::{Blocks, CodeAt, PagesAre};
-use super::leaf;
-use super::region::{CodePage, PAGE_HASH, RECENT_PAGES};
+use super::cache::{Blocks, PagesAre};
+use super::leaf::{self, CodeAt};
+use super::region::{Block, CodePage, Index, PAGE_HASH, RECENT_PAGES};
 use super::writer::{BREAK, Full};
 use crate::host::Host;
+
+impl Index {
+    /// The first live block of those with these numbers whose instructions have changed.
+    fn find_changed(&self, numbers: Range<usize>, host: &impl Host) -> Option<usize> {
+        let first = numbers.start;
+        let is_changed = |block: &Block| {
+            let physical = self.pages[usize::from(block.page)].physical;
+            let start = (physical + block.pc % PAGE_BYTES) & !7;
+            block.live != 0 && !host.has_words(start, self.source_of(block))
+        };
+        let place = self.blocks[numbers].iter().position(is_changed)?;
+        Some(first + place)
+    }
+
+    /// The double words with the instructions of a block.
+    pub(super) fn source_of(&self, block: &Block) -> &[u64] {
+        &self.sources[block.source as usize..][..block.source_words()]
+    }
+}
 
 impl Blocks<'_> {
     fn page_head(physical: u64) -> usize {
@@ -50,6 +71,7 @@ impl Blocks<'_> {
             physical: page.physical + offset,
             shift: page.shift,
             is_unwatched: page.unwatched != 0,
+            goes_on: page.goes_on != 0,
         })
     }
 
@@ -68,6 +90,7 @@ impl Blocks<'_> {
             let known = &mut self.index.pages[number];
             known.shift = at.shift;
             known.unwatched = at.is_unwatched.into();
+            known.goes_on = at.goes_on.into();
             self.in_pages.note(page, at.shift);
             self.recent_pages[Self::recent(page)] = number as u16 + 1;
             return Ok(number);
@@ -81,6 +104,9 @@ impl Blocks<'_> {
             first: 0,
             shift: at.shift,
             unwatched: at.is_unwatched.into(),
+            goes_on: at.goes_on.into(),
+            crossed: 0,
+            entered: 0,
         };
         self.pages += 1;
         self.recent_pages[Self::recent(page)] = number as u16 + 1;
@@ -95,6 +121,35 @@ impl Blocks<'_> {
             self.forget_stores();
         }
         Ok(number)
+    }
+
+    /// Notes that a block of a page ends in the next one.
+    pub(super) fn enter_next(&mut self, number: usize) -> Result<(), Full> {
+        let CodePage {
+            page,
+            physical,
+            shift,
+            ..
+        } = self.index.pages[number];
+        let (page, physical) = (page + PAGE_BYTES, physical + PAGE_BYTES);
+        let mut numbers = self.pages_of(physical);
+        let known = numbers.find(|number| self.index.pages[*number].page == page);
+        drop(numbers);
+        let next = match known {
+            Some(next) => next,
+            None => {
+                let at = CodeAt {
+                    physical,
+                    shift,
+                    is_unwatched: true,
+                    goes_on: false,
+                };
+                self.page_with(page, at)?
+            }
+        };
+        self.index.pages[number].crossed = 1;
+        self.index.pages[next].entered = 1;
+        Ok(())
     }
 
     /// Drops a block: jumps to it come back to machine mode.
@@ -115,7 +170,7 @@ impl Blocks<'_> {
         while let Some(number) = usize::from(next).checked_sub(1) {
             let block = &self.index.blocks[number];
             next = block.next_of_page;
-            let source = &self.index.sources[block.source as usize..][..block.source_words()];
+            let source = self.index.source_of(block);
             let start = physical + block.pc % PAGE_BYTES;
             if block.live != 0 && !is_valid(start & !7, source) {
                 self.drop_block(number);
@@ -134,6 +189,14 @@ impl Blocks<'_> {
         }
         for number in numbers {
             self.check_page(number, |start, source| host.has_words(start, source));
+            let CodePage { page, entered, .. } = self.index.pages[number];
+            let before = page.wrapping_sub(PAGE_BYTES);
+            let mut others = self.pages_of(physical.wrapping_sub(PAGE_BYTES));
+            let other = others.find(|number| self.index.pages[*number].page == before);
+            drop(others);
+            if let Some(other) = other.filter(|_| entered != 0) {
+                self.check_page(other, |start, source| host.has_words(start, source));
+            }
         }
     }
 
@@ -161,21 +224,25 @@ impl Blocks<'_> {
                 physical,
                 first,
                 shift,
+                crossed,
                 ..
             } = self.index.pages[number];
             let is_meant = address.is_none_or(|address| leaf::has(page, shift, address));
             if first == 0 || !is_meant {
                 continue;
             }
-            match code_at(page).filter(|at| at.physical == physical) {
+            let is_its = |at: &CodeAt| at.physical == physical && (at.goes_on || crossed == 0);
+            match code_at(page).filter(is_its) {
                 Some(at) => {
                     self.in_pages.note(page, at.shift);
                     self.index.pages[number].shift = at.shift;
                     self.index.pages[number].unwatched = at.is_unwatched.into();
+                    self.index.pages[number].goes_on = at.goes_on.into();
                 }
                 None => {
                     self.check_page(number, |_, _| false);
                     self.index.pages[number].first = 0;
+                    self.index.pages[number].crossed = 0;
                 }
             }
         }
@@ -185,19 +252,19 @@ impl Blocks<'_> {
     /// pages are compared when the OS translates addresses.
     pub fn begin(&mut self, host: &impl Host) {
         self.pages_are = PagesAre::Unchecked;
-        self.compare(|_| true, host);
+        self.forget_refused();
+        let mut next = 0;
+        while let Some(number) = self.index.find_changed(next..self.blocks, host) {
+            self.drop_block(number);
+            next = number + 1;
+        }
     }
 
     /// After a fence of instructions: drops blocks whose instructions translated code has changed.
     pub(super) fn check_unwatched(&mut self, host: &impl Host) {
-        let text = self.text;
-        self.compare(|page| page.unwatched != 0 && !text.has(page.physical), host);
-    }
-
-    /// Drops the blocks of pages whose instructions have changed.
-    fn compare(&mut self, is_meant: impl Fn(&CodePage) -> bool, host: &impl Host) {
         for number in 0..self.pages {
-            if is_meant(&self.index.pages[number]) {
+            let page = &self.index.pages[number];
+            if page.unwatched != 0 && !self.text.has(page.physical) {
                 self.check_page(number, |start, source| host.has_words(start, source));
             }
         }

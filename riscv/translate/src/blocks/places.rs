@@ -86,7 +86,7 @@ impl Blocks<'_> {
 
 #[cfg(all(test, feature = "fake"))]
 mod tests {
-    use super::super::cache::CodeAt;
+    use super::super::leaf::CodeAt;
     use super::super::region::{Environment, Index, Region};
     use super::super::translate::Options;
     use super::*;
@@ -113,6 +113,7 @@ mod tests {
             physical: RAM,
             shift: 12,
             is_unwatched: false,
+            goes_on: false,
         };
         let block = blocks.translate((RAM, &[0; 32]), at, &host);
         let block = block.expect("a block");
@@ -143,6 +144,7 @@ mod tests {
             physical: RAM,
             shift: 12,
             is_unwatched: false,
+            goes_on: false,
         };
         for (code, place) in [(CODE, 1), (OTHER, 2)] {
             host.put_code(RAM, &code);

@@ -47,7 +47,7 @@ impl Slot {
     };
 }
 
-/// The instructions of the OS from one address on, translated. They lie in one page.
+/// The instructions of the OS from one address on, translated. They begin in one page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     /// Address of the first instruction.
@@ -65,7 +65,8 @@ pub(super) struct Block {
     pub(super) places: u16,
     /// Number of the next block with the same hash, plus one.
     pub(super) next: u16,
-    /// Number of the next block of the page, plus one.
+    /// Number of its page, and of the next block of the page, plus one.
+    pub(super) page: u16,
     pub(super) next_of_page: u16,
     /// Zero: its source has changed, and it must not run.
     pub(super) live: u8,
@@ -97,6 +98,7 @@ impl Block {
         inline: 0,
         places: 0,
         next: 0,
+        page: 0,
         next_of_page: 0,
         live: 0,
         is_long: 0,
@@ -141,6 +143,12 @@ pub(super) struct CodePage {
     pub(super) shift: u8,
     /// Not zero: translated code may store to it by a window.
     pub(super) unwatched: u8,
+    /// Not zero: it [goes on](super::leaf::CodeAt::goes_on).
+    pub(super) goes_on: u8,
+    /// Not zero: a block of it ends in the next page.
+    pub(super) crossed: u8,
+    /// Not zero: a block of the page before ends here.
+    pub(super) entered: u8,
 }
 
 /// What translated code reads and executes. It is plain data: any bits are valid, and
@@ -210,6 +218,9 @@ impl Index {
                 first: 0,
                 shift: 0,
                 unwatched: 0,
+                goes_on: 0,
+                crossed: 0,
+                entered: 0,
             }; PAGES],
             notes: Notes::EMPTY,
             heads: [0; HEADS],

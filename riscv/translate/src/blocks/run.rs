@@ -3,10 +3,10 @@
 use poorwill_hart::PageTables;
 use poorwill_memory::PAGE_BYTES;
 
-use super::cache::{Blocks, CodeAt, PagesAre};
+use super::cache::{Blocks, PagesAre};
 use super::enter::{After, Core, From, Next, Turn};
 use super::found::Found;
-use super::leaf::CodeLeaves;
+use super::leaf::{CodeAt, CodeLeaves};
 use super::text::Text;
 use super::windows::Windows;
 use crate::hart::{Fences, Mode, Stop, VirtualHart};
@@ -114,7 +114,7 @@ impl VirtualHart {
         };
         if looks >= PATIENCE || is_new && has_all() {
             self.check_windows(blocks, host);
-            blocks.forget_pages();
+            blocks.forget_outside_windows();
             self.find_text(blocks, host);
             blocks.check_pages(None, |page| self.code_at(page, &mut leaves, &known, host));
             blocks.pages_are = PagesAre::Checked;
@@ -142,11 +142,13 @@ impl VirtualHart {
         let leaf = leaves.find(self, pc, host)?;
         let physical = leaf.place(pc)?;
         let is_memory = host.is_memory(physical & !(PAGE_BYTES - 1));
+        let next = || leaf.place(pc.wrapping_add(PAGE_BYTES));
         is_memory.then(|| CodeAt {
             physical,
             shift: leaf.shift,
             // Text is watched while it is closed.
             is_unwatched: text.has(physical) || self.is_writable_by_window(physical, windows, host),
+            goes_on: text.has(physical) && next().is_some_and(|next| text.has(next)),
         })
     }
 
@@ -222,6 +224,9 @@ impl VirtualHart {
     /// Makes the block at the hart's address. Else returns how many instructions are interpreted before
     /// the next look.
     fn make(&mut self, blocks: &mut Blocks<'_>, host: &impl Host) -> Result<usize, u64> {
+        if blocks.is_refused(self.pc) {
+            return Err(1);
+        }
         if !blocks.is_frequent(self.pc) {
             return Err(LOOK_EVERY);
         }
@@ -231,7 +236,10 @@ impl VirtualHart {
         });
         let made = blocks.translate((self.pc, &self.x), at.ok_or(LOOK_EVERY)?, host);
         // The instruction cannot be translated, but the next one can be.
-        made.ok_or(1)
+        made.ok_or_else(|| {
+            blocks.refuse(self.pc);
+            1
+        })
     }
 
     /// Interprets at most `most` instructions, up to a jump or branch, or up to another instruction that

@@ -183,12 +183,12 @@ impl Blocks<'_> {
 }
 
 impl VirtualHart {
-    /// The physical page of a page of a stack. A page with code or text is not one, as its stores are
+    /// A page of a stack. A page with code or text is not one, as its stores are
     /// watched.
-    fn stack_page(&self, page: u64, blocks: &Blocks<'_>, host: &impl Host) -> Option<u64> {
+    fn stack_page(&self, page: u64, blocks: &Blocks<'_>, host: &impl Host) -> Option<Page> {
         let found = self.page_for_all(page, Intent::Store, host)?;
         let is_watched = blocks.has_code(found.physical) || blocks.text.has(found.physical);
-        (!is_watched).then_some(found.physical)
+        (!is_watched).then_some(found)
     }
 
     /// Returns whether an address is of a stack that is known, or finds it.
@@ -202,14 +202,22 @@ impl VirtualHart {
             return true;
         }
         let mut start = address & !(PAGE_BYTES - 1);
-        let Some(physical) = self.stack_page(start, blocks, host) else {
+        let Some(first) = self.stack_page(start, blocks, host) else {
             return false;
         };
-        let distance = physical.wrapping_sub(start);
+        let distance = first.distance();
         let mut bytes = PAGE_BYTES;
-        let continues = |page: u64, bytes: u64| {
-            let expected = Some(page.wrapping_add(distance));
-            bytes < MOST_BYTES && page != 0 && self.stack_page(page, blocks, host) == expected
+        let mut shift = first.shift;
+        let mut continues = |page: u64, bytes: u64| {
+            if bytes >= MOST_BYTES || page == 0 {
+                return false;
+            }
+            let found = self.stack_page(page, blocks, host);
+            let Some(found) = found.filter(|found| found.distance() == distance) else {
+                return false;
+            };
+            shift = shift.max(found.shift);
+            true
         };
         while continues(start.wrapping_sub(PAGE_BYTES), bytes) {
             start = start.wrapping_sub(PAGE_BYTES);
@@ -223,6 +231,7 @@ impl VirtualHart {
             start,
             bytes,
             physical,
+            shift,
         });
         true
     }

@@ -4,6 +4,8 @@
 use arrayvec::ArrayVec;
 use poorwill_memory::PAGE_BYTES;
 
+use super::leaf;
+
 /// `sp`
 pub(super) const STACK_POINTER: u8 = 2;
 
@@ -13,6 +15,8 @@ pub(super) struct Stack {
     pub(super) start: u64,
     pub(super) bytes: u64,
     pub(super) physical: u64,
+    /// log2 of the bytes of its largest leaf.
+    pub(super) shift: u8,
 }
 
 impl Stack {
@@ -21,10 +25,20 @@ impl Stack {
         start: 1 << 62,
         bytes: PAGE_BYTES,
         physical: 0,
+        shift: leaf::PAGE_SHIFT,
     };
 
     fn has(&self, address: u64) -> bool {
         address.wrapping_sub(self.start) < self.bytes
+    }
+
+    /// Returns whether one of its leaves may have an address.
+    fn may_have(&self, address: u64) -> bool {
+        let last = self.start.wrapping_add(self.bytes - 1);
+        self.has(address)
+            || [self.start, last]
+                .iter()
+                .any(|end| leaf::has(*end, self.shift, address))
     }
 }
 
@@ -51,6 +65,11 @@ impl Stacks {
         }
         self.last = self.known.iter().position(|stack| stack.has(address))?;
         Some(self.known[self.last])
+    }
+
+    /// Forgets the stacks whose leaves may have an address.
+    pub(super) fn forget_near(&mut self, address: u64) {
+        self.known.retain(|stack| !stack.may_have(address));
     }
 
     pub(super) fn keep(&mut self, stack: Stack) {

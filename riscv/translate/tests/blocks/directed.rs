@@ -50,7 +50,12 @@ pub(super) struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        let host = FakeHost::new(64);
+        Self::with_pages(64)
+    }
+
+    /// With this number of pages of memory.
+    pub(super) fn with_pages(pages: u64) -> Self {
+        let host = FakeHost::new(pages);
         let root = host.take_page();
         let code = host.map(root, 3, 0, CODE, PLACES[0], V | R | X | G | A);
         let data = host.map(root, 3, 0, DATA, DATA_PLACES[0], V | R | W | G | A | D);
@@ -214,42 +219,51 @@ fn a_page_of_code_moves_and_is_fenced() {
     });
 }
 
-#[test]
-fn a_page_of_data_moves_and_is_fenced() {
-    with_blocks(|mut machine, mut blocks| {
-        let program = [
-            i("addi", 11, 0, ROUNDS),
-            i("ld", 12, 13, 0),
-            r("add", 10, 10, 12),
-            i("addi", 11, 11, -1),
-            encode::b(of("bne"), 11, 0, -12),
-            of("ecall"),
-        ];
-        machine.host.put_code(PLACES[0], &program);
-        machine.hart.x[13] = DATA;
-        for turn in 0..6 {
-            let place = DATA_PLACES[turn % 2];
-            let number = 3 + turn as u64;
-            machine.host.store(place, 8, number);
-            let leaf = place >> 12 << 10 | V | R | W | G | A | D;
-            machine.host.store(machine.leaves[1], 8, leaf);
-            let address = (turn < 3).then_some(DATA);
-            machine.hart.drop_translations(address, None);
-            assert_eq!(machine.run(&mut blocks), number);
-            assert_eq!(machine.run(&mut blocks), number);
-        }
-    });
+/// Moves a page that a program accesses by the register `base`.
+fn moves_data(mut machine: Machine, mut blocks: Blocks<'_>, base: u8) {
+    let program = [
+        i("addi", 11, 0, ROUNDS),
+        i("ld", 12, base.into(), 0),
+        r("add", 10, 10, 12),
+        i("addi", 11, 11, -1),
+        encode::b(of("bne"), 11, 0, -12),
+        of("ecall"),
+    ];
+    machine.host.put_code(PLACES[0], &program);
+    machine.hart.x[usize::from(base)] = DATA;
+    for turn in 0..6 {
+        let place = DATA_PLACES[turn % 2];
+        let number = 3 + turn as u64;
+        machine.host.store(place, 8, number);
+        let leaf = place >> 12 << 10 | V | R | W | G | A | D;
+        machine.host.store(machine.leaves[1], 8, leaf);
+        let address = (turn < 3).then_some(DATA);
+        machine.hart.drop_translations(address, None);
+        assert_eq!(machine.run(&mut blocks), number);
+        assert_eq!(machine.run(&mut blocks), number);
+    }
 }
 
-/// Adds one to a double word, and calls a function at an address in the register of the link.
-fn words() -> [u32; 15] {
+#[test]
+fn a_page_of_data_moves_and_is_fenced() {
+    with_blocks(|machine, blocks| moves_data(machine, blocks, 13));
+}
+
+#[test]
+fn a_page_of_a_stack_moves_and_is_fenced() {
+    with_blocks(|machine, blocks| moves_data(machine, blocks, 2));
+}
+
+/// Adds one to a double word, and calls a function at an address in the register of the link. `sc`
+/// leaves its result in a register.
+fn words(result: u8) -> [u32; 15] {
     [
         i("addi", 11, 0, 5),
         // The addition, which is tried again.
         r("lr.d", 12, 13, 0),
         i("addi", 12, 12, 1),
-        r("sc.d", 14, 13, 12),
-        encode::b(of("bne"), 14, 0, -12),
+        r("sc.d", result.into(), 13, 12),
+        encode::b(of("bne"), result.into(), 0, -12),
         encode::u(of("auipc"), 1, 0),
         i("addi", 1, 1, 32),
         i("jalr", 1, 1, 0),
@@ -267,15 +281,23 @@ fn words() -> [u32; 15] {
 #[test]
 fn an_interrupt_at_any_word_changes_nothing() {
     with_blocks(|mut machine, mut blocks| {
-        machine.host.put_code(PLACES[0], &words());
-        machine.hart.x[13] = DATA;
-        for word in 1..700 {
-            machine.host.store(DATA_PLACES[0], 8, 0);
-            machine.hart.x[10] = 0;
-            machine.hart.pc = CODE;
-            machine.go_on(&mut blocks, word);
-            let added = machine.host.load(DATA_PLACES[0], 8);
-            assert_eq!([machine.hart.x[10], added], [5, 5], "word {word}");
+        // The second time also the register of the value.
+        for result in [14, 12] {
+            machine.host.put_code(PLACES[0], &words(result));
+            machine.hart.x[13] = DATA;
+            blocks.clear();
+            for word in 1..700 {
+                machine.host.store(DATA_PLACES[0], 8, 0);
+                machine.hart.x[10] = 0;
+                machine.hart.pc = CODE;
+                machine.go_on(&mut blocks, word);
+                let added = machine.host.load(DATA_PLACES[0], 8);
+                assert_eq!(
+                    [machine.hart.x[10], added],
+                    [5, 5],
+                    "word {word}, x{result}"
+                );
+            }
         }
     });
 }

@@ -6,6 +6,7 @@
     reason = "fields are cut out intentionally"
 )]
 
+mod across;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;

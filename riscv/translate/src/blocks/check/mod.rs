@@ -273,7 +273,7 @@ impl Begun {
     /// By the instruction at an address of a block.
     fn at(foreseen: &Foreseen, mut pc: u64, blocks: &Blocks<'_>) -> Self {
         let block = &foreseen.block;
-        let source = &blocks.index.sources[block.source as usize..][..block.source_words()];
+        let source = blocks.index.source_of(block);
         let mut begun = Begun::NONE;
         // `auipc` is translated with the jump that follows.
         for _ in 0..2 {
