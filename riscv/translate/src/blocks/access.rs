@@ -9,7 +9,7 @@ use super::sites::{Site, WINDOWS};
 use super::stacks::STACK_POINTER;
 use super::translate::{Flow, Translator, with_register};
 use super::windows::Select;
-use super::writer::{A, B, BREAK, C, D, DISTANCE, is_kept, offset, target};
+use super::writer::{A, B, BREAK, C, D, DISTANCE, ENVIRONMENT, is_kept, offset, target};
 
 /// log2 of the bytes of a table's entry.
 const SLOT_SHIFT: i32 = 4;
@@ -55,25 +55,17 @@ impl Translator<'_, '_> {
 
     /// Leaves a physical address in [`C`], by the window that a bit of the address tells.
     fn select(&mut self, base: u8) {
-        let Some(Select { bit, clear }) = self.windows.select else {
+        let Some(Select { bit, .. }) = self.windows.select else {
             return self.writer.put(BREAK);
         };
         let writer = &mut *self.writer;
         let base = writer.source(base, A);
-        let left = 63 - bit.cast_signed();
-        if left != 0 {
-            writer.immediate(Operation::Slli, B, base, left);
-        }
-        writer.immediate(Operation::Srai, B, if left != 0 { B } else { base }, 63);
-        writer.load_kept(C, offset::STEP);
-        writer.register(Operation::And, B, B, C);
-        let mut distance = DISTANCE;
-        if clear != 0 {
-            writer.load_kept(C, offset::DISTANCE);
-            distance = C;
-        }
-        writer.register(Operation::Add, C, base, distance);
-        writer.register(Operation::Add, C, C, B);
+        // The bit becomes the offset of a double word.
+        writer.immediate(Operation::Srli, B, base, bit.cast_signed() - 3);
+        writer.immediate(Operation::Andi, B, B, 1 << 3);
+        writer.register(Operation::Add, B, B, ENVIRONMENT);
+        writer.immediate(Operation::Ld, C, B, offset::SELECTED);
+        writer.register(Operation::Add, C, C, base);
         if (0..WINDOWS).any(|number| self.windows.is_guarded(number)) {
             self.guard();
         }

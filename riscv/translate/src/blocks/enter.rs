@@ -206,7 +206,7 @@ impl VirtualHart {
         self.x[usize::from(STACK)] = stack;
         self.x[usize::from(DISTANCE)] = distances[0];
         environment.distance = distances[1];
-        environment.step = blocks.windows.step();
+        environment.selected = blocks.windows.selected();
         if self.csrs.has_float() && !blocks.has_float {
             environment.f = self.f;
             blocks.has_float = true;

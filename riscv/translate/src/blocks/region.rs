@@ -257,15 +257,16 @@ pub struct Environment {
     pub(super) mtime: u64,
     /// Distance of the second window.
     pub(super) distance: u64,
-    /// What an address of one of two windows takes more than [`Select::least`](super::windows::Select).
-    pub(super) step: u64,
+    /// The distance of an address of one of two windows, by the bit of
+    /// [`Select`](super::windows::Select).
+    pub(super) selected: [u64; 2],
     /// The stack that is in use: its first address, its bytes, and its physical address.
     pub(super) stack_start: u64,
     pub(super) stack_bytes: u64,
     pub(super) stack_physical: u64,
 }
 
-const UNUSED: usize = 200;
+const UNUSED: usize = 199;
 
 const _: () = assert!(size_of::<Environment>() as u64 == PAGE_BYTES);
 
@@ -283,7 +284,7 @@ impl Environment {
             reserved_value: 0,
             mtime,
             distance: 0,
-            step: 0,
+            selected: [0; 2],
             stack_start: 0,
             stack_bytes: 0,
             stack_physical: 0,
@@ -303,7 +304,7 @@ impl Environment {
             reserved_value,
             mtime,
             distance,
-            step,
+            selected: [clear, set],
             stack_start,
             stack_bytes,
             stack_physical,
@@ -315,7 +316,8 @@ impl Environment {
             reserved_value,
             mtime,
             distance,
-            step,
+            clear,
+            set,
             stack_start,
             stack_bytes,
             stack_physical,

@@ -51,12 +51,11 @@ impl Windows {
         self.windows[number].map_or(0, |it| it.distance)
     }
 
-    /// What an address with the bit of [`Select`] takes more than one without it; zero without two
+    /// The distances for addresses with the bit of [`Select`] clear, and with it set; zero without two
     /// windows.
-    pub(super) fn step(&self) -> u64 {
-        self.select.map_or(0, |Select { clear, .. }| {
-            self.distance(1 - clear).wrapping_sub(self.distance(clear))
-        })
+    pub(super) fn selected(&self) -> [u64; 2] {
+        let by_bit = |Select { clear, .. }| [self.distance(clear), self.distance(1 - clear)];
+        self.select.map_or([0; 2], by_bit)
     }
 
     /// The site itself, or the table where the two windows cannot be told apart.
@@ -90,7 +89,7 @@ impl Windows {
         let Some(bit) = (one.0 ^ other.0).checked_ilog2() else {
             return;
         };
-        let is_fixed = (one.1 | other.1) >> bit == 0;
+        let is_fixed = (one.1 | other.1) >> bit == 0 && bit >= 3;
         let clear = usize::from(one.0 >> bit & 1 != 0);
         self.select = is_fixed.then_some(Select { bit, clear });
     }

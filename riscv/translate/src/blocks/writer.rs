@@ -44,7 +44,7 @@ pub(super) mod offset {
         offset_of!(Environment, reserved_value) as i32 - BIAS;
     pub(in super::super) const MTIME: i32 = offset_of!(Environment, mtime) as i32 - BIAS;
     pub(in super::super) const DISTANCE: i32 = offset_of!(Environment, distance) as i32 - BIAS;
-    pub(in super::super) const STEP: i32 = offset_of!(Environment, step) as i32 - BIAS;
+    pub(in super::super) const SELECTED: i32 = offset_of!(Environment, selected) as i32 - BIAS;
     pub(in super::super) const STACK_START: i32 =
         offset_of!(Environment, stack_start) as i32 - BIAS;
     pub(in super::super) const STACK_BYTES: i32 =
