@@ -5,7 +5,7 @@ use poorwill_isa::{Instruction, Operation};
 use super::code::Decoded;
 use super::region::{JUMP_SETS, Place};
 use super::translate::{Flow, Translator};
-use super::writer::{A, B, BREAK, C, ENVIRONMENT, is_kept, offset, target};
+use super::writer::{A, B, BREAK, C, ENVIRONMENT, is_constant, is_kept, offset, target};
 use crate::csr::number;
 
 /// Shifts that leave the bits of an even address that select a set of the table of jumps, at the
@@ -59,11 +59,10 @@ impl Translator<'_, '_> {
         let end = self.at + 2 + usize::from(jump.length / 2);
         let link = self.code.address(end);
         let to = value.wrapping_add_signed(jump.immediate.into()) & !1;
-        let fits = |value: u64| i32::try_from(value.cast_signed()).is_ok();
         let Ok(distance) = i32::try_from(to.wrapping_sub(self.code.pc).cast_signed()) else {
             return Flow::Interpret;
         };
-        if !fits(value) || !fits(link) {
+        if !is_constant(value) || !is_constant(link) {
             return Flow::Interpret;
         }
         if jump.rd != base {
@@ -90,7 +89,7 @@ impl Translator<'_, '_> {
             rd, rs1, immediate, ..
         } = *instruction;
         let link = self.after(instruction);
-        if rd != 0 && i32::try_from(link.cast_signed()).is_err() {
+        if rd != 0 && !is_constant(link) {
             return Flow::Interpret;
         }
         let mut register = self.writer.source(rs1, B);

@@ -16,16 +16,17 @@ pub(super) const SLOTS: usize = 512;
 pub(super) const JUMP_SETS: usize = 8 << 10;
 /// Heads of lists of blocks, and counters of executions; a power of two.
 pub(super) const HEADS: usize = 8192;
-// Most blocks are short: they have about 20 words, 8 places and 3 double words of source.
-const BLOCKS: usize = 44 << 9;
-const PLACES: usize = 216 << 10;
-const SOURCES: usize = 70 << 10;
+// Most blocks are short: they have about 20 words, 8 places and 3 double words of source. Two harts with
+// NVMe, AHCI and e1000e need 23,000 blocks for both halves.
+const BLOCKS: usize = 60 << 9;
+const PLACES: usize = 280 << 10;
+const SOURCES: usize = 94 << 10;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
 /// Recent pages that are noted.
 pub(super) const RECENT_PAGES: usize = 64;
-const WORDS: usize = 740 << 10;
+const WORDS: usize = 676 << 10;
 /// Words of a chunk, whose first word's block is noted.
 pub(super) const CHUNK: usize = 64;
 

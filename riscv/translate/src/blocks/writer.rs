@@ -90,6 +90,19 @@ pub(super) const BREAK: u32 = Operation::Ebreak.encoding();
 /// `ecall`: back to machine mode, which interprets an instruction, and then looks for a block.
 pub(super) const LEAVE: u32 = Operation::Ecall.encoding();
 
+/// The value itself, or 4 GiB more and true: Linux has modules in the 2 GiB below its image, whose
+/// addresses do not fit into 32 bits.
+fn split(value: u64) -> Option<(i32, bool)> {
+    let part = |value: u64| i32::try_from(value.cast_signed()).ok();
+    let above = || Some((part(value.wrapping_add(1 << 32))?, true));
+    part(value).map(|value| (value, false)).or_else(above)
+}
+
+/// Returns whether a [constant](Writer::constant) can be set.
+pub(super) fn is_constant(value: u64) -> bool {
+    split(value).is_some()
+}
+
 /// A full cache ends a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
@@ -213,22 +226,30 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Sets a register of the core. Returns false, with nothing written, for a value that needs more
-    /// than two instructions.
+    /// Sets a register of the core, other than [`D`]. Returns false, with nothing written, for a value
+    /// that is no [address](split) of a kernel.
     pub(super) fn constant(&mut self, rd: u8, value: u64) -> bool {
-        let Ok(value) = i32::try_from(value.cast_signed()) else {
+        let Some((value, is_below)) = split(value) else {
             return false;
         };
+        self.signed(rd, value);
+        if is_below {
+            self.immediate(Operation::Addi, D, 0, -1);
+            self.immediate(Operation::Slli, D, D, 32);
+            self.register(Operation::Add, rd, rd, D);
+        }
+        true
+    }
+
+    fn signed(&mut self, rd: u8, value: i32) {
         let low = value << 20 >> 20;
         if low == value {
-            self.immediate(Operation::Addi, rd, 0, low);
-            return true;
+            return self.immediate(Operation::Addi, rd, 0, low);
         }
         let high = value.wrapping_sub(low);
         self.put(encode::u(Operation::Lui.encoding(), rd.into(), high));
         // Also for 0x8000_0000 less a little, of which `lui` makes a negative number.
         self.immediate(Operation::Addiw, rd, rd, low);
-        true
     }
 
     /// Sets `rd` to the upper part of an address near this word; returns the offset of the rest, and

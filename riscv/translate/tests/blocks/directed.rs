@@ -302,6 +302,46 @@ fn an_interrupt_at_any_word_changes_nothing() {
     });
 }
 
+/// Linux's modules lie below its image.
+#[test]
+fn addresses_of_modules_are_constants() {
+    const MODULE: u64 = 0xffff_ffff_0100_0000;
+    let options = Options {
+        counts: true,
+        ..Options::default()
+    };
+    with(options, |mut machine, mut blocks| {
+        let program = [
+            i("addi", 11, 0, ROUNDS),
+            encode::u(of("auipc"), 1, 0),
+            i("jalr", 1, 1, 24),
+            i("addi", 11, 11, -1),
+            encode::b(of("bne"), 11, 0, -12),
+            of("ecall"),
+            of("ebreak"),
+            // The function.
+            addition(1),
+            encode::u(of("auipc"), 12, 0),
+            i("jalr", 0, 1, 0),
+        ];
+        machine.host.put_code(PLACES[0], &program);
+        let (host, root) = (&machine.host, machine.root());
+        host.map(root, 3, 0, MODULE, PLACES[0], V | R | X | G | A);
+        for turn in 0..3 {
+            machine.hart.counts = Default::default();
+            let before = machine.hart.x[10];
+            machine.hart.pc = MODULE;
+            machine.go_on(&mut blocks, u64::MAX);
+            let added = machine.hart.x[10] - before;
+            assert_eq!(added, u64::from(ROUNDS.cast_unsigned()));
+            assert_eq!(machine.hart.x[12], MODULE + 32);
+            assert_eq!(machine.hart.x[1], MODULE + 12);
+            let counts = machine.hart.counts;
+            assert_eq!(counts.instructions, counts.translated, "turn {turn}");
+        }
+    });
+}
+
 #[test]
 fn a_full_cache_begins_anew() {
     /// Pages of code: their jumps are more blocks than there is room for.
