@@ -183,8 +183,7 @@ impl Blocks<'_> {
 }
 
 impl VirtualHart {
-    /// A page of a stack. A page with code or text is not one, as its stores are
-    /// watched.
+    /// A page of a stack. A page with code or text is not one, as its stores are watched.
     fn stack_page(&self, page: u64, blocks: &Blocks<'_>, host: &impl Host) -> Option<Page> {
         let found = self.page_for_all(page, Intent::Store, host)?;
         let is_watched = blocks.has_code(found.physical) || blocks.text.has(found.physical);
