@@ -12,15 +12,27 @@ use super::region::{Block, CodePage, Index, PAGE_HASH, RECENT_PAGES};
 use super::writer::{BREAK, Full};
 use crate::host::Host;
 
+impl CodePage {
+    /// Notes what the OS's tables say of the page.
+    fn note(&mut self, at: CodeAt) {
+        self.shift = at.shift;
+        self.unwatched = at.is_unwatched.into();
+        self.goes_on = at.goes_on.into();
+    }
+}
+
 impl Index {
-    /// The first live block of those with these numbers whose instructions have changed.
+    /// Returns whether a block is live, and its instructions are others in memory.
+    fn has_changed(&self, block: &Block, host: &impl Host) -> bool {
+        let physical = self.pages[usize::from(block.page)].physical;
+        let start = (physical + block.pc % PAGE_BYTES) & !7;
+        block.live != 0 && !host.has_words(start, self.source_of(block))
+    }
+
+    /// The first block of those with these numbers that has changed.
     fn find_changed(&self, numbers: Range<usize>, host: &impl Host) -> Option<usize> {
         let first = numbers.start;
-        let is_changed = |block: &Block| {
-            let physical = self.pages[usize::from(block.page)].physical;
-            let start = (physical + block.pc % PAGE_BYTES) & !7;
-            block.live != 0 && !host.has_words(start, self.source_of(block))
-        };
+        let is_changed = |block: &Block| self.has_changed(block, host);
         let place = self.blocks[numbers].iter().position(is_changed)?;
         Some(first + place)
     }
@@ -43,6 +55,12 @@ impl Blocks<'_> {
         let entries = entries.map(|entry| self.index.page_hash[entry]);
         let numbers = entries.map_while(|entry| usize::from(entry).checked_sub(1));
         numbers.filter(move |number| self.index.pages[*number].physical == physical)
+    }
+
+    /// The number of a virtual page with code at a physical address.
+    fn number_of(&self, page: u64, physical: u64) -> Option<usize> {
+        let mut numbers = self.pages_of(physical);
+        numbers.find(|number| self.index.pages[*number].page == page)
     }
 
     /// Returns whether a physical page has translated code.
@@ -84,18 +102,12 @@ impl Blocks<'_> {
         {
             return Ok(number);
         }
-        let mut numbers = self.pages_of(physical);
-        if let Some(number) = numbers.find(|number| self.index.pages[*number].page == page) {
-            drop(numbers);
-            let known = &mut self.index.pages[number];
-            known.shift = at.shift;
-            known.unwatched = at.is_unwatched.into();
-            known.goes_on = at.goes_on.into();
+        if let Some(number) = self.number_of(page, physical) {
+            self.index.pages[number].note(at);
             self.in_pages.note(page, at.shift);
             self.recent_pages[Self::recent(page)] = number as u16 + 1;
             return Ok(number);
         }
-        drop(numbers);
         let number = self.pages;
         let new = self.index.pages.get_mut(number).ok_or(Full)?;
         *new = CodePage {
@@ -132,10 +144,7 @@ impl Blocks<'_> {
             ..
         } = self.index.pages[number];
         let (page, physical) = (page + PAGE_BYTES, physical + PAGE_BYTES);
-        let mut numbers = self.pages_of(physical);
-        let known = numbers.find(|number| self.index.pages[*number].page == page);
-        drop(numbers);
-        let next = match known {
+        let next = match self.number_of(page, physical) {
             Some(next) => next,
             None => {
                 let at = CodeAt {
@@ -160,22 +169,21 @@ impl Blocks<'_> {
         self.has_changed = true;
     }
 
-    /// Drops the blocks of a page for which `is_valid` returns false, by the physical address of their
-    /// sources.
-    fn check_page(&mut self, page: usize, is_valid: impl Fn(u64, &[u64]) -> bool) {
-        let CodePage {
-            physical, first, ..
-        } = self.index.pages[page];
-        let mut next = first;
+    /// Drops the blocks of a page that are meant.
+    fn drop_of_page(&mut self, page: usize, is_meant: impl Fn(&Index, &Block) -> bool) {
+        let mut next = self.index.pages[page].first;
         while let Some(number) = usize::from(next).checked_sub(1) {
             let block = &self.index.blocks[number];
             next = block.next_of_page;
-            let source = self.index.source_of(block);
-            let start = physical + block.pc % PAGE_BYTES;
-            if block.live != 0 && !is_valid(start & !7, source) {
+            if is_meant(self.index, block) {
                 self.drop_block(number);
             }
         }
+    }
+
+    /// Drops the blocks of a page whose instructions have changed.
+    fn check_page(&mut self, page: usize, host: &impl Host) {
+        self.drop_of_page(page, |index, block| index.has_changed(block, host));
     }
 
     /// Drops the blocks of a physical page whose instructions have changed.
@@ -188,14 +196,12 @@ impl Blocks<'_> {
             return self.clear();
         }
         for number in numbers {
-            self.check_page(number, |start, source| host.has_words(start, source));
+            self.check_page(number, host);
             let CodePage { page, entered, .. } = self.index.pages[number];
-            let before = page.wrapping_sub(PAGE_BYTES);
-            let mut others = self.pages_of(physical.wrapping_sub(PAGE_BYTES));
-            let other = others.find(|number| self.index.pages[*number].page == before);
-            drop(others);
+            let [before, place] = [page, physical].map(|at| at.wrapping_sub(PAGE_BYTES));
+            let other = self.number_of(before, place);
             if let Some(other) = other.filter(|_| entered != 0) {
-                self.check_page(other, |start, source| host.has_words(start, source));
+                self.check_page(other, host);
             }
         }
     }
@@ -235,12 +241,10 @@ impl Blocks<'_> {
             match code_at(page).filter(is_its) {
                 Some(at) => {
                     self.in_pages.note(page, at.shift);
-                    self.index.pages[number].shift = at.shift;
-                    self.index.pages[number].unwatched = at.is_unwatched.into();
-                    self.index.pages[number].goes_on = at.goes_on.into();
+                    self.index.pages[number].note(at);
                 }
                 None => {
-                    self.check_page(number, |_, _| false);
+                    self.drop_of_page(number, |_, block| block.live != 0);
                     self.index.pages[number].first = 0;
                     self.index.pages[number].crossed = 0;
                 }
@@ -265,7 +269,7 @@ impl Blocks<'_> {
         for number in 0..self.pages {
             let page = &self.index.pages[number];
             if page.unwatched != 0 && !self.text.has(page.physical) {
-                self.check_page(number, |start, source| host.has_words(start, source));
+                self.check_page(number, host);
             }
         }
     }
