@@ -31,6 +31,19 @@ const CONTROLLERS: [Controller; 4] = {
 };
 
 impl Controller {
+    /// What a later start tells, after an error that the record has.
+    fn told(self) -> Option<CutReason> {
+        match self {
+            Controller {
+                can_wipe: false, ..
+            } => Some(CutReason::MemoryError),
+            Controller {
+                wipes_record: true, ..
+            } => None,
+            _ => Some(CutReason::Wiped),
+        }
+    }
+
     fn machine(self, kept: &Kept, tells: bool) -> Machine {
         let machine = Machine::new(kept.clone());
         machine.can_wipe.set(self.can_wipe);
@@ -99,16 +112,7 @@ fn stop_commits_no_bad_memory() {
             let left = machine.power_off(0);
             assert!(has_os_memory(&left) && !left.has_key());
             let (reason, left) = told_then(controller, left);
-            let told = match controller {
-                Controller {
-                    can_wipe: false, ..
-                } => Some(CutReason::MemoryError),
-                Controller {
-                    wipes_record: true, ..
-                } => None,
-                _ => Some(CutReason::Wiped),
-            };
-            assert_eq!(reason, told, "{controller:?}");
+            assert_eq!(reason, controller.told(), "{controller:?}");
             assert_eq!(has_os_memory(&left), !controller.can_wipe);
             assert_eq!(found(&left), Found::Nothing);
         }
@@ -160,16 +164,7 @@ fn a_trap_by_bad_memory_ends_the_cut() {
                 let machine = controller.machine(&machine.power_off(keep), false);
                 note(machine.record(), None, CutReason::MemoryError);
                 let (reason, left) = told_then(controller, machine.power_off(0));
-                let told = match controller {
-                    Controller {
-                        can_wipe: false, ..
-                    } => Some(CutReason::MemoryError),
-                    Controller {
-                        wipes_record: true, ..
-                    } => None,
-                    _ => Some(CutReason::Wiped),
-                };
-                assert_eq!(reason, told, "{controller:?} {at} {keep:x}");
+                assert_eq!(reason, controller.told(), "{controller:?} {at} {keep:x}");
                 assert_eq!(found(&left), Found::Nothing, "{controller:?} {at} {keep:x}");
             }
         }

@@ -41,30 +41,37 @@ fn options() -> Options {
     }
 }
 
-/// Runs the program, and returns what it adds, and how many of its instructions are interpreted.
-fn run(machine: &mut Machine, blocks: &mut Blocks<'_>) -> (u64, u64) {
-    machine.hart.counts = Default::default();
-    let before = machine.hart.x[10];
-    machine.hart.pc = TEXT + START;
-    machine.go_on(blocks, u64::MAX);
-    let counts = machine.hart.counts;
-    (
-        (machine.hart.x[10] - before) / rounds(),
-        counts.instructions - counts.translated,
-    )
-}
-
 fn rounds() -> u64 {
     ROUNDS.cast_unsigned().into()
 }
 
-/// Runs the program until it is translated as a whole.
-fn warmed(machine: &mut Machine, blocks: &mut Blocks<'_>) {
-    run(machine, blocks);
-    machine.hart.forget();
-    blocks.begin(&machine.host);
-    run(machine, blocks);
-    assert_eq!(run(machine, blocks), (1, 0));
+/// Runs from an address on; returns what the program adds.
+fn added_from(machine: &mut Machine, blocks: &mut Blocks<'_>, at: u64) -> u64 {
+    let before = machine.hart.x[10];
+    machine.hart.pc = TEXT + at;
+    machine.go_on(blocks, u64::MAX);
+    (machine.hart.x[10] - before) / rounds()
+}
+
+/// Runs the program, and returns what it adds, and how many of its instructions are interpreted.
+fn run(machine: &mut Machine, blocks: &mut Blocks<'_>) -> (u64, u64) {
+    machine.hart.counts = Default::default();
+    let added = added_from(machine, blocks, START);
+    let counts = machine.hart.counts;
+    (added, counts.instructions - counts.translated)
+}
+
+/// Runs a test after the program, which is translated as a whole by then.
+fn warmed(test: impl FnOnce(Machine, Blocks<'_>) + Send + 'static) {
+    with(options(), |_, mut blocks| {
+        let mut machine = machine();
+        run(&mut machine, &mut blocks);
+        machine.hart.forget();
+        blocks.begin(&machine.host);
+        run(&mut machine, &mut blocks);
+        assert_eq!(run(&mut machine, &mut blocks), (1, 0));
+        test(machine, blocks);
+    });
 }
 
 /// The upper half of an addition, which is in the second page.
@@ -74,9 +81,7 @@ fn upper(number: i32) -> u64 {
 
 #[test]
 fn it_is_translated() {
-    with(options(), |_, mut blocks| {
-        warmed(&mut machine(), &mut blocks);
-    });
+    warmed(|_, _| {});
 }
 
 /// Patches the addition's second half by the window, and runs the program. Returns what it adds.
@@ -84,17 +89,12 @@ fn patched(machine: &mut Machine, blocks: &mut Blocks<'_>, number: u64) -> u64 {
     machine.hart.x[12] = WINDOW + ADDITION + 2;
     machine.hart.x[13] = upper(number as i32);
     machine.hart.x[14] = TEXT + START;
-    let before = machine.hart.x[10];
-    machine.hart.pc = TEXT + PATCH;
-    machine.go_on(blocks, u64::MAX);
-    (machine.hart.x[10] - before) / rounds()
+    added_from(machine, blocks, PATCH)
 }
 
 #[test]
 fn a_patch_of_its_second_page_is_seen() {
-    with(options(), |_, mut blocks| {
-        let mut machine = machine();
-        warmed(&mut machine, &mut blocks);
+    warmed(|mut machine, mut blocks| {
         for number in 2..20 {
             assert_eq!(patched(&mut machine, &mut blocks, number), number);
             assert_eq!(run(&mut machine, &mut blocks).0, number);
@@ -104,9 +104,7 @@ fn a_patch_of_its_second_page_is_seen() {
 
 #[test]
 fn a_change_between_lendings_is_seen() {
-    with(options(), |_, mut blocks| {
-        let mut machine = machine();
-        warmed(&mut machine, &mut blocks);
+    warmed(|mut machine, mut blocks| {
         for number in 2..6 {
             machine.host.store(RAM + ADDITION + 2, 2, upper(number));
             machine.hart.forget();
@@ -118,9 +116,7 @@ fn a_change_between_lendings_is_seen() {
 }
 
 /// The leaf becomes a table, whose second page with the instruction is elsewhere.
-fn moves(mut blocks: Blocks<'_>, address: Option<u64>) {
-    let mut machine = machine();
-    warmed(&mut machine, &mut blocks);
+fn moves(mut machine: Machine, mut blocks: Blocks<'_>, address: Option<u64>) {
     let host = &machine.host;
     let other = RAM + LEAF + 0x2000;
     for at in (0..PAGE).step_by(8) {
@@ -141,16 +137,15 @@ fn moves(mut blocks: Blocks<'_>, address: Option<u64>) {
 
 #[test]
 fn a_second_page_that_moves_is_seen() {
-    with(options(), |_, blocks| moves(blocks, None));
-    with(options(), |_, blocks| moves(blocks, Some(TEXT + 0x2000)));
+    for address in [None, Some(TEXT + 0x2000)] {
+        warmed(move |machine, blocks| moves(machine, blocks, address));
+    }
 }
 
 /// The text ends with the first page, and stores to the second are not seen any more.
 #[test]
 fn text_that_ends_there_is_compared() {
-    with(options(), |_, mut blocks| {
-        let mut machine = machine();
-        warmed(&mut machine, &mut blocks);
+    warmed(|mut machine, mut blocks| {
         machine.host.protects.set(false);
         let root = machine.root();
         // The text is elsewhere now, and no core closes it.

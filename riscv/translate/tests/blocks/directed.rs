@@ -124,7 +124,7 @@ pub(super) fn with_blocks(test: fn(Machine, Blocks<'_>)) {
     with(options, test);
 }
 
-pub(super) fn with(options: Options, test: fn(Machine, Blocks<'_>)) {
+pub(super) fn with(options: Options, test: impl FnOnce(Machine, Blocks<'_>) + Send + 'static) {
     let run = move || {
         let mut index = Box::new(Index::empty());
         let mut region = Box::new(Region::empty());
