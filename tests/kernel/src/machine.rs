@@ -333,7 +333,7 @@ impl Machine {
             .unwrap_or_else(|_| panic!("{name}={value} on the command line is no number"))
     }
 
-    /// `time` in so many milliseconds.
+    /// The value that `time` has after this number of milliseconds.
     pub(crate) fn in_ms(&self, ms: u64) -> u64 {
         crate::arch::time() + ms * self.timebase / 1000
     }

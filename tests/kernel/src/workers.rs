@@ -99,7 +99,7 @@ pub(crate) fn stop(machine: &Machine, hart: usize) -> bool {
     wait_until(machine, || state(hart) == Some(hart_state::STOPPED))
 }
 
-/// Lets a hart stop itself in so many milliseconds.
+/// Lets a hart stop itself after this number of milliseconds.
 pub(crate) fn stop_later(machine: &Machine, hart: usize, delay_ms: u64) {
     let at = machine.in_ms(delay_ms);
     STOP_AT.store(at, Ordering::Relaxed);
