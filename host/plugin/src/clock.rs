@@ -30,6 +30,10 @@ pub(crate) enum ClockError {
 /// Longest wait for a hart to wake. QEMU may wake a hart that stays idle, and does not say so.
 const WAKE_LIMIT: Duration = Duration::from_millis(20);
 
+/// Jumps of a hart that waits, without work for any: a machine that sleeps for good leaves its thread to
+/// QEMU, which cannot end it otherwise.
+const MOST_JUMPS: usize = 64;
+
 /// Pause after a failed jump: a hart runs again, or there is neither a timer nor an event.
 const SETTLE: Duration = Duration::from_micros(20);
 
@@ -157,6 +161,7 @@ pub(crate) extern "C" fn waits(number: c_uint, _data: *mut c_void) {
     let Some(time) = &mut model.time else {
         return;
     };
+    time.settle(|other| !session.internals.has_work(session.cpu(other)));
     let became = time.became_idle(hart, session.qemu.read_counter(hart));
     let Some(became) = became else {
         return;
@@ -165,8 +170,25 @@ pub(crate) extern "C" fn waits(number: c_uint, _data: *mut c_void) {
     match became {
         BecameIdle::OthersRun => {}
         BecameIdle::MoveWindow => drop(move_window(session, model)),
+        BecameIdle::AllIdle if session.options.grace.is_zero() => jump_to_work(session, model),
         BecameIdle::AllIdle => session.all_idle.notify_one(),
     }
+}
+
+/// Jumps to the next timer or event that gives a hart work, as the harts' own thread. [`watch`] would
+/// jump before or after this thread has stopped, and with that the harts would run in another order.
+fn jump_to_work(session: &Session, model: Guard<'_>) {
+    drop(model);
+    for _ in 0..MOST_JUMPS {
+        let lock = session.internals.lock();
+        if session.cpus().any(|cpu| session.internals.has_work(cpu))
+            || session.model().has_ended()
+            || !jump(session, &lock)
+        {
+            break;
+        }
+    }
+    session.all_idle.notify_one();
 }
 
 /// Moves to the next window. The model is unlocked while timers and events run.
@@ -242,7 +264,7 @@ fn is_still_idle(session: &Session, stamp: Stamp) -> bool {
     };
     let is_same = !has_ended && time.is_quiet() && time.stamp() == stamp;
     if is_same {
-        time.settle();
+        time.settle(|_| true);
     }
     is_same
 }

@@ -94,6 +94,11 @@ impl Session {
             .expect("a hart is made before it runs")
     }
 
+    /// QEMU's objects of the harts that exist.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = Cpu> {
+        self.cpus.iter().filter_map(|cpu| cpu.get().copied())
+    }
+
     /// The number of a hart.
     pub(crate) fn number(&self, cpu: Cpu) -> Option<usize> {
         self.cpus.iter().position(|known| known.get() == Some(&cpu))

@@ -176,7 +176,7 @@ impl TimeBase {
         }
         if self.harts[hart].state == State::Waiting(self.window) {
             // Each other hart had its turn. A hart that was interrupted and did not run stays idle.
-            self.settle();
+            self.settle(|_| true);
         }
         self.harts[hart].state = State::Waiting(self.window);
         if self.is_busy() {
@@ -186,10 +186,10 @@ impl TimeBase {
         }
     }
 
-    /// Makes each interrupted hart that did not run idle again.
-    pub fn settle(&mut self) {
-        for hart in &mut self.harts {
-            if hart.state == State::Waking {
+    /// Makes each interrupted hart that did not run, and that is meant, idle again.
+    pub fn settle(&mut self, is_meant: impl Fn(usize) -> bool) {
+        for (number, hart) in self.harts.iter_mut().enumerate() {
+            if hart.state == State::Waking && is_meant(number) {
                 hart.state = State::Idle;
             }
         }

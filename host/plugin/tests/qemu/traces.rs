@@ -1,6 +1,9 @@
 //! Traces that the plugin records in a real QEMU.
 
-use std::fs;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, hint, thread};
 
 use crate::machine::{Ended, Machine, is_ready};
 use poorwill_plugin::report::End;
@@ -201,6 +204,65 @@ fn harts_take_each_others_dirty_lines_and_each_run_is_the_same() {
         "hart 1 reads what hart 0 has written: {data:?}"
     );
     assert_eq!(run().0, bytes, "a second run has the same bytes");
+}
+
+/// Harts that all wait are woken at one instant, and one of them is the first, whatever the host does
+/// beside them.
+#[test]
+fn harts_that_wake_together_run_in_the_same_order_each_time() {
+    if !is_ready() {
+        return;
+    }
+    // Each hart waits for the next multiple of 64 ticks, and then takes the line. Hart 1 is the last to wait,
+    // as it needs more than a window.
+    let source = "
+        li a0, DATA
+        csrr t0, mhartid
+        li t1, 128
+        csrw mie, t1
+        slli t1, t0, 3
+        li t2, 0x2004000
+        add t2, t2, t1
+        li t3, 0x200bff8
+        bnez t0, 1f
+        slti x0, x0, 2000
+    1:  ld t1, 0(t3)
+        ori t1, t1, 63
+        addi t1, t1, 1
+        sd t1, 0(t2)
+        wfi
+        ld a1, 0(a0)
+        addi a1, a1, 1
+        sd a1, 0(a0)
+        addi t1, t0, -1
+        bnez t1, 1b
+        li t1, 750
+    2:  addi t1, t1, -1
+        bnez t1, 2b
+        j 1b
+    ";
+    let run = || {
+        let machine = Machine::new(source).harts(4).without_caches();
+        let ended = machine.run("grace=0,trace-instructions=20000000,trace=@/trace");
+        ended.report(TRACED);
+        read(&ended).1
+    };
+    // The host's other work ends with the test, also if that fails.
+    let test = Arc::new(());
+    for _ in 0..3 * thread::available_parallelism().map_or(2, NonZero::get) {
+        let test = Arc::downgrade(&test);
+        thread::spawn(move || {
+            // Each awakening may interrupt QEMU's threads.
+            while test.strong_count() > 0 {
+                thread::sleep(Duration::from_micros(50));
+                (0..20_000).for_each(|_| hint::spin_loop());
+            }
+        });
+    }
+    let runs = [run(), run(), run()];
+    let taken = (runs[0].iter()).filter(|one| one.kind == Kind::WriteBack);
+    assert!(taken.count() > 10_000, "harts take the line");
+    assert!(runs[1..].iter().all(|other| *other == runs[0]));
 }
 
 #[test]
