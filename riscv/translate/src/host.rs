@@ -34,8 +34,8 @@ pub trait Host {
         }
     }
 
-    /// Returns whether double words of such pages, from an aligned address on, are these.
-    fn has_words(&self, address: u64, words: &[u64]) -> bool {
+    /// Returns whether double words of such a page, from an aligned address on, are these.
+    fn has_words<const N: usize>(&self, address: u64, words: &[u64; N]) -> bool {
         let mut pairs = words.iter().zip((address..).step_by(8));
         pairs.all(|(word, address)| self.load(address, 8) == *word)
     }

@@ -111,15 +111,11 @@ impl Host for Reach<'_> {
         }
     }
 
-    fn has_words(&self, address: u64, words: &[u64]) -> bool {
+    fn has_words<const N: usize>(&self, address: u64, words: &[u64; N]) -> bool {
         let start = self.at::<u64>(address);
-        // SAFETY: as for loads; the pages are the OS's, and follow each other.
-        let is = |at: usize, word| unsafe { start.wrapping_add(at).read_volatile() == word };
-        let (pairs, rest) = words.as_chunks::<2>();
-        let first = pairs.len() * 2;
-        let mut pairs = pairs.iter().enumerate();
-        pairs.all(|(number, [one, other])| is(2 * number, *one) && is(2 * number + 1, *other))
-            && rest.iter().all(|word| is(first, *word))
+        let mut words = words.iter().enumerate();
+        // SAFETY: as for loads; the words lie in one page.
+        words.all(|(at, word)| unsafe { start.wrapping_add(at).read_volatile() == *word })
     }
 
     fn load_device(&self, address: u64, bytes: u64) -> Option<u64> {

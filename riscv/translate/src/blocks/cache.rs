@@ -62,7 +62,7 @@ pub struct Blocks<'a> {
     pub(super) blocks: usize,
     pub(super) words: usize,
     pub(super) places: usize,
-    pub(super) sources: usize,
+    pub(super) lines: usize,
     pub(super) pages: usize,
     /// Numbers of pages that have had new blocks lately, plus one.
     pub(super) recent_pages: [u16; RECENT_PAGES],
@@ -123,7 +123,7 @@ impl<'a> Blocks<'a> {
             blocks: 0,
             words: 0,
             places: 0,
-            sources: 0,
+            lines: 0,
             pages: 0,
             recent_pages: [0; RECENT_PAGES],
             large_leaves: Regions::default(),
@@ -155,7 +155,7 @@ impl<'a> Blocks<'a> {
         self.blocks = 0;
         self.words = 0;
         self.places = 0;
-        self.sources = 0;
+        self.lines = 0;
         self.pages = 0;
         self.recent_pages.fill(0);
         self.in_pages = Regions::default();
@@ -165,6 +165,7 @@ impl<'a> Blocks<'a> {
         self.index.heads.fill(0);
         self.index.executions.fill(0);
         self.index.page_hash.fill(0);
+        self.index.line_hash.fill(0);
         self.region.jumps.fill([Slot::EMPTY; 2]);
         self.forget_pages();
         self.generation += 1;
@@ -375,11 +376,12 @@ impl<'a> Blocks<'a> {
         let extent = self.index.extent(pc);
         let mut code = Code::new(pc, at);
         code.read(extent, self.index, host);
-        match self.try_translate((&code, extent), at, x) {
+        match self.try_translate((&code, extent), at, x, host) {
             Ok(number) => number,
             Err(Full) => {
                 self.clear();
-                self.try_translate((&code, extent), at, x).ok().flatten()
+                let again = self.try_translate((&code, extent), at, x, host);
+                again.ok().flatten()
             }
         }
     }
@@ -389,6 +391,7 @@ impl<'a> Blocks<'a> {
         (code, extent): (&Code, Extent),
         at: CodeAt,
         x: &[u64; 32],
+        host: &impl Host,
     ) -> Result<Option<usize>, Full> {
         if self.blocks >= self.index.blocks.len() {
             return Err(Full);
@@ -406,11 +409,7 @@ impl<'a> Blocks<'a> {
         let Some(translated) = translated else {
             return Ok(None);
         };
-        let source = code.words_of(translated.halves);
-        let kept = self.index.sources.get_mut(self.sources..).ok_or(Full)?;
-        kept.get_mut(..source.len())
-            .ok_or(Full)?
-            .copy_from_slice(source);
+        self.keep_source(code, translated.halves, host)?;
         let page = self.page_with(code.pc, at)?;
         if code.crosses(translated.halves) {
             self.enter_next(page)?;
@@ -423,7 +422,6 @@ impl<'a> Blocks<'a> {
             word: first,
             words: words as u16,
             halves: translated.halves as u16,
-            source: self.sources as u32,
             place: self.places as u32,
             inline: translated.inline as u16,
             places: places as u16,
@@ -441,7 +439,6 @@ impl<'a> Blocks<'a> {
         self.blocks += 1;
         self.words += words;
         self.places += places;
-        self.sources += source.len();
         self.has_changed = true;
         Ok(Some(number))
     }

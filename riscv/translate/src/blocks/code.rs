@@ -12,7 +12,7 @@ use crate::host::Host;
 pub(super) const MOST_HALVES: usize = 120;
 
 /// Double words with this number of half-words, and others before them.
-const MOST_SOURCES: usize = MOST_HALVES / 4 + 1;
+pub(super) const MOST_SOURCES: usize = MOST_HALVES / 4 + 1;
 
 /// Double words that are read at once: most blocks are short.
 const READ_WORDS: usize = 4;
@@ -93,13 +93,18 @@ impl Code {
         if self.skipped() + end <= 4 * known {
             return;
         }
-        let start = self.at.physical & !7;
+        let start = self.start();
         let in_page = (PAGE_BYTES - start % PAGE_BYTES) as usize / 8 + usize::from(self.at.goes_on);
         let most = in_page.min(MOST_SOURCES).min(known + READ_WORDS);
         while self.words.len() < most {
             self.words.push(0);
         }
         host.load_words(start + 8 * known as u64, &mut self.words[known..]);
+    }
+
+    /// The physical address of the first double word.
+    pub(super) fn start(&self) -> u64 {
+        self.at.physical & !7
     }
 
     /// Half-words of the first double word before the first instruction.

@@ -34,6 +34,7 @@ mod in_stack;
 mod index;
 mod interpret;
 mod leaf;
+mod lines;
 mod pages;
 mod places;
 mod region;

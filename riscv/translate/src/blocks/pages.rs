@@ -1,9 +1,6 @@
 //! The pages of the OS that have translated code. Blocks are dropped when their instructions change, or
 //! their pages.
 
-use core::ops::Range;
-
-use arrayvec::ArrayVec;
 use poorwill_memory::PAGE_BYTES;
 
 use super::cache::{Blocks, PagesAre};
@@ -21,35 +18,13 @@ impl CodePage {
     }
 }
 
-impl Index {
-    /// Returns whether a block is live, and its instructions are others in memory.
-    fn has_changed(&self, block: &Block, host: &impl Host) -> bool {
-        let physical = self.pages[usize::from(block.page)].physical;
-        let start = (physical + block.pc % PAGE_BYTES) & !7;
-        block.live != 0 && !host.has_words(start, self.source_of(block))
-    }
-
-    /// The first block of those with these numbers that has changed.
-    fn find_changed(&self, numbers: Range<usize>, host: &impl Host) -> Option<usize> {
-        let first = numbers.start;
-        let is_changed = |block: &Block| self.has_changed(block, host);
-        let place = self.blocks[numbers].iter().position(is_changed)?;
-        Some(first + place)
-    }
-
-    /// The double words with the instructions of a block.
-    pub(super) fn source_of(&self, block: &Block) -> &[u64] {
-        &self.sources[block.source as usize..][..block.source_words()]
-    }
-}
-
 impl Blocks<'_> {
     fn page_head(physical: u64) -> usize {
         (physical / PAGE_BYTES) as usize % PAGE_HASH
     }
 
     /// Numbers of the pages with code at a physical address.
-    fn pages_of(&self, physical: u64) -> impl Iterator<Item = usize> {
+    pub(super) fn pages_of(&self, physical: u64) -> impl Iterator<Item = usize> {
         let first = Self::page_head(physical);
         let entries = (0..PAGE_HASH).map(move |step| (first + step) % PAGE_HASH);
         let entries = entries.map(|entry| self.index.page_hash[entry]);
@@ -58,7 +33,7 @@ impl Blocks<'_> {
     }
 
     /// The number of a virtual page with code at a physical address.
-    fn number_of(&self, page: u64, physical: u64) -> Option<usize> {
+    pub(super) fn number_of(&self, page: u64, physical: u64) -> Option<usize> {
         let mut numbers = self.pages_of(physical);
         numbers.find(|number| self.index.pages[*number].page == page)
     }
@@ -170,38 +145,13 @@ impl Blocks<'_> {
     }
 
     /// Drops the blocks of a page that are meant.
-    fn drop_of_page(&mut self, page: usize, is_meant: impl Fn(&Index, &Block) -> bool) {
+    pub(super) fn drop_of_page(&mut self, page: usize, is_meant: impl Fn(&Index, &Block) -> bool) {
         let mut next = self.index.pages[page].first;
         while let Some(number) = usize::from(next).checked_sub(1) {
             let block = &self.index.blocks[number];
             next = block.next_of_page;
             if is_meant(self.index, block) {
                 self.drop_block(number);
-            }
-        }
-    }
-
-    /// Drops the blocks of a page whose instructions have changed.
-    fn check_page(&mut self, page: usize, host: &impl Host) {
-        self.drop_of_page(page, |index, block| index.has_changed(block, host));
-    }
-
-    /// Drops the blocks of a physical page whose instructions have changed.
-    #[inline(never)]
-    pub(super) fn check_source(&mut self, physical: u64, host: &impl Host) {
-        let mut numbers = ArrayVec::<usize, 8>::new();
-        numbers.extend(self.pages_of(physical).take(numbers.capacity()));
-        // A page with more addresses than this: all blocks of all pages go.
-        if numbers.is_full() {
-            return self.clear();
-        }
-        for number in numbers {
-            self.check_page(number, host);
-            let CodePage { page, entered, .. } = self.index.pages[number];
-            let [before, place] = [page, physical].map(|at| at.wrapping_sub(PAGE_BYTES));
-            let other = self.number_of(before, place);
-            if let Some(other) = other.filter(|_| entered != 0) {
-                self.check_page(other, host);
             }
         }
     }
@@ -257,19 +207,16 @@ impl Blocks<'_> {
     pub fn begin(&mut self, host: &impl Host) {
         self.pages_are = PagesAre::Unchecked;
         self.forget_refused();
-        let mut next = 0;
-        while let Some(number) = self.index.find_changed(next..self.blocks, host) {
-            self.drop_block(number);
-            next = number + 1;
-        }
+        self.check_lines(host);
     }
 
     /// After a fence of instructions: drops blocks whose instructions translated code has changed.
     pub(super) fn check_unwatched(&mut self, host: &impl Host) {
         for number in 0..self.pages {
             let page = &self.index.pages[number];
-            if page.unwatched != 0 && !self.text.has(page.physical) {
-                self.check_page(number, host);
+            let physical = page.physical;
+            if page.unwatched != 0 && !self.text.has(physical) {
+                self.check_source(physical, host);
             }
         }
     }

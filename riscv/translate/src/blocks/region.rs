@@ -16,11 +16,15 @@ pub(super) const SLOTS: usize = 512;
 pub(super) const JUMP_SETS: usize = 8 << 10;
 /// Heads of lists of blocks, and counters of executions; a power of two.
 pub(super) const HEADS: usize = 8192;
-// Most blocks are short: they have about 20 words, 8 places and 3 double words of source. Two harts with
+// Most blocks are short: they have about 20 words and 8 places. Two harts with
 // NVMe, AHCI and e1000e need 23,000 blocks for both halves.
 const BLOCKS: usize = 60 << 9;
 const PLACES: usize = 280 << 10;
-const SOURCES: usize = 94 << 10;
+const LINES: usize = 9 << 10;
+/// Places of the list of lines by hash, a power of two.
+pub(super) const LINE_HASH: usize = 16 << 10;
+/// Double words of a line.
+pub(super) const LINE_WORDS: usize = 8;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;
@@ -58,8 +62,6 @@ pub(super) struct Block {
     pub(super) words: u16,
     /// Half-words of the OS's instructions.
     pub(super) halves: u16,
-    /// Index of the first double word of [`Index::sources`] with them.
-    pub(super) source: u32,
     /// Index of the first place; the first `inline` places have ascending addresses of the OS.
     pub(super) place: u32,
     pub(super) inline: u16,
@@ -94,7 +96,6 @@ impl Block {
         word: 0,
         words: 0,
         halves: 0,
-        source: 0,
         place: 0,
         inline: 0,
         places: 0,
@@ -133,6 +134,13 @@ impl Place {
     };
 }
 
+/// A line of the OS's memory with instructions of blocks, as they were translated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) physical: u64,
+    pub(super) words: [u64; LINE_WORDS],
+}
+
 /// A page with code that is translated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CodePage {
@@ -167,20 +175,21 @@ pub struct Region {
 }
 
 const _: () = assert!(size_of::<Region>() as u64 <= REGION_BYTES);
-const _: () = assert!(size_of::<Block>() == 40);
+const _: () = assert!(size_of::<Block>() == 32);
 
 /// What machine mode knows about the words of the [`Region`]. Plain data, like that.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Index {
     pub(super) blocks: [Block; BLOCKS],
-    /// Double words of the OS with the instructions of blocks, as they were translated.
-    pub(super) sources: [u64; SOURCES],
+    pub(super) lines: [Line; LINES],
     pub(super) pages: [CodePage; PAGES],
     pub(super) notes: Notes,
     pub(super) heads: [u16; HEADS],
     /// Numbers of pages, plus one, by the hash of their physical addresses.
     pub(super) page_hash: [u16; PAGE_HASH],
+    /// Numbers of lines, plus one, by the hash of their physical addresses.
+    pub(super) line_hash: [u16; LINE_HASH],
     /// Number of the block that has the first word of a chunk.
     pub(super) chunks: [u16; WORDS / CHUNK],
     pub(super) executions: [u8; HEADS],
@@ -212,7 +221,10 @@ impl Index {
     pub const fn empty() -> Self {
         Index {
             blocks: [Block::EMPTY; BLOCKS],
-            sources: [0; SOURCES],
+            lines: [Line {
+                physical: 0,
+                words: [0; LINE_WORDS],
+            }; LINES],
             pages: [CodePage {
                 page: 0,
                 physical: 0,
@@ -226,6 +238,7 @@ impl Index {
             notes: Notes::EMPTY,
             heads: [0; HEADS],
             page_hash: [0; PAGE_HASH],
+            line_hash: [0; LINE_HASH],
             chunks: [0; WORDS / CHUNK],
             executions: [0; HEADS],
             shifts: [[0; SLOTS]; 2],

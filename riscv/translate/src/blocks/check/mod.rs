@@ -70,7 +70,7 @@ impl VirtualHart {
         }
         let index = &mut *blocks.index;
         let block = index.blocks[found.block];
-        let source = &index.sources[block.source as usize..][..block.source_words()];
+        let source = index.source_of(&block);
         let mut model = self.copy();
         model.settle_shortcuts();
         let Trace {
@@ -82,7 +82,7 @@ impl VirtualHart {
         let mut count = 0;
         let end = loop {
             let pc = model.pc;
-            let Some(instruction) = instruction_at(&block, source, pc) else {
+            let Some(instruction) = instruction_at(&block, &source, pc) else {
                 break End::Edge;
             };
             let Some(step) = steps.get_mut(count) else {
@@ -277,7 +277,7 @@ impl Begun {
         let mut begun = Begun::NONE;
         // `auipc` is translated with the jump that follows.
         for _ in 0..2 {
-            let Some(next) = instruction_at(block, source, pc) else {
+            let Some(next) = instruction_at(block, &source, pc) else {
                 break;
             };
             let operation = next.operation;
