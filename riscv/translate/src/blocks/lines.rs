@@ -4,8 +4,6 @@
 //! Blocks are short and lie close to each other, so that a line of memory has parts of several. It is
 //! compared once for all of them.
 
-use core::array;
-
 use arrayvec::ArrayVec;
 use poorwill_memory::PAGE_BYTES;
 
@@ -19,16 +17,14 @@ use crate::host::Host;
 const LINE_BYTES: u64 = 8 * LINE_WORDS as u64;
 
 impl Line {
-    /// The double words that differ from memory, as bits.
-    fn changed(&self, host: &impl Host) -> u32 {
-        let mut now = [0; LINE_WORDS];
-        host.load_words(self.physical, &mut now);
-        self.differences(&now)
-    }
-
-    fn differences(&self, now: &[u64; LINE_WORDS]) -> u32 {
-        let differs = |at: usize| u32::from(self.words[at] != now[at]) << at;
-        array::from_fn::<_, LINE_WORDS, _>(differs).iter().sum()
+    /// Takes the double words that memory has now. Returns which of them are others than before, as bits.
+    fn renew(&mut self, host: &impl Host) -> u32 {
+        let before = self.words;
+        host.load_words(self.physical, &mut self.words);
+        let pairs = before.iter().zip(&self.words).enumerate();
+        pairs
+            .map(|(at, (old, new))| u32::from(old != new) << at)
+            .sum()
     }
 }
 
@@ -125,10 +121,8 @@ impl Blocks<'_> {
     /// Drops the blocks with double words of a line that have changed in memory.
     fn check_line(&mut self, number: usize, host: &impl Host) {
         let line = &mut self.index.lines[number];
-        let changed = line.changed(host);
+        let (physical, changed) = (line.physical, line.renew(host));
         if changed != 0 {
-            let physical = line.physical;
-            host.load_words(physical, &mut line.words);
             self.drop_with(physical, changed);
         }
     }
@@ -159,9 +153,9 @@ impl Blocks<'_> {
 
     /// Drops the blocks with some double words of a line.
     fn drop_with(&mut self, line: u64, words: u32) {
-        let page = line & !(PAGE_BYTES - 1);
+        let physical = line & !(PAGE_BYTES - 1);
         let mut numbers = ArrayVec::<usize, 8>::new();
-        numbers.extend(self.pages_of(page).take(numbers.capacity()));
+        numbers.extend(self.pages_of(physical).take(numbers.capacity()));
         // A page with more addresses than this: all blocks of all pages go.
         if numbers.is_full() {
             return self.clear();
@@ -170,8 +164,7 @@ impl Blocks<'_> {
         for number in numbers {
             self.drop_of_page(number, is_meant);
             let CodePage { page, entered, .. } = self.index.pages[number];
-            let [before, place] =
-                [page, line & !(PAGE_BYTES - 1)].map(|at| at.wrapping_sub(PAGE_BYTES));
+            let [before, place] = [page, physical].map(|at| at.wrapping_sub(PAGE_BYTES));
             let other = self.number_of(before, place);
             if let Some(other) = other.filter(|_| entered != 0) {
                 self.drop_of_page(other, is_meant);
