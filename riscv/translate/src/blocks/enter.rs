@@ -2,7 +2,7 @@
 
 use poorwill_hart::NEVER;
 use poorwill_hart::emulation::{cause, status};
-use poorwill_hart::interrupt::{SEI, STI};
+use poorwill_hart::interrupt::{MEI, SEI, STI};
 use poorwill_memory::PhysRange;
 
 use super::cache::Blocks;
@@ -13,6 +13,9 @@ use super::writer::{B, COUNTER, DISTANCE, ENVIRONMENT, KEPT, STACK, offset};
 use crate::hart::{Stop, VirtualHart};
 use crate::host::Host;
 use crate::state::Reservation;
+
+/// `mcause` of a device's interrupt.
+const EXTERNAL: u64 = cause::INTERRUPT | MEI.ilog2() as u64;
 
 /// Interrupts of the core that end translated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +154,8 @@ impl VirtualHart {
         let counts = &mut self.counts;
         counts.instructions = counts.instructions.saturating_add(counted);
         counts.translated = counts.translated.saturating_add(counted);
-        if is_interrupt && self.pending(host) & self.csrs.sie == 0 {
+        // This one may have another interrupt, which is not let in: it would come back for ever.
+        if left.cause == EXTERNAL && self.pending(host) & self.csrs.sie & SEI == 0 {
             turn.others_interrupt = true;
         }
         if is_interrupt && blocks.note_interrupt(found.block) {

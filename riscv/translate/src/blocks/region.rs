@@ -20,11 +20,11 @@ pub(super) const HEADS: usize = 8192;
 // NVMe, AHCI and e1000e need 23,000 blocks for both halves.
 const BLOCKS: usize = 60 << 9;
 const PLACES: usize = 280 << 10;
-const LINES: usize = 9 << 10;
+const LINES: usize = 22 << 10;
 /// Places of the list of lines by hash, a power of two.
-pub(super) const LINE_HASH: usize = 16 << 10;
+pub(super) const LINE_HASH: usize = 32 << 10;
 /// Double words of a line.
-pub(super) const LINE_WORDS: usize = 8;
+pub(super) const LINE_WORDS: usize = 4;
 const PAGES: usize = 1024;
 /// Places of the list of pages by hash.
 pub(super) const PAGE_HASH: usize = 2 * PAGES;

@@ -14,6 +14,7 @@ mod directed;
 #[path = "../oracle/draw.rs"]
 mod draw;
 mod ending;
+mod interrupted;
 mod lines;
 mod tails;
 mod text;
