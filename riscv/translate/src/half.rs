@@ -32,6 +32,40 @@ pub enum End {
     Turn,
 }
 
+/// Rounds of loops in which harts wait for time or for each other: from one `pause` to the next, or to that of
+/// another hart.
+#[derive(Clone, Copy, Debug)]
+pub struct Spins {
+    /// Instructions of the OS in them.
+    instructions: u64,
+    /// Those of the weak core.
+    own: u64,
+    /// Both counts of the half at the last `pause`.
+    last: Option<(u64, u64)>,
+}
+
+/// Most instructions of the OS in a round.
+const MOST_IN_ROUND: u64 = 64;
+
+impl Spins {
+    const NONE: Spins = Spins {
+        instructions: 0,
+        own: 0,
+        last: None,
+    };
+
+    /// Notes a `pause`, after `instructions` of the OS and `own` ones of the weak core in the half.
+    pub fn note(&mut self, instructions: u64, own: u64) {
+        if let Some((before, own_before)) = self.last.replace((instructions, own)) {
+            let round = instructions.saturating_sub(before);
+            if round <= MOST_IN_ROUND {
+                self.instructions += round;
+                self.own += own.saturating_sub(own_before);
+            }
+        }
+    }
+}
+
 /// The work of a half.
 #[derive(Clone, Copy, Debug)]
 pub struct Half {
@@ -43,6 +77,8 @@ pub struct Half {
     pub hand_backs: u64,
     /// The weak core's own instructions.
     pub own: u64,
+    /// The part of spins.
+    pub spins: Spins,
 }
 
 impl Half {
@@ -52,6 +88,7 @@ impl Half {
         began: 0,
         hand_backs: 0,
         own: 0,
+        spins: Spins::NONE,
     };
 
     /// Begins one at `now`.
@@ -132,12 +169,13 @@ impl Display for Report {
             interrupts,
             exceptions,
         } = self.counts;
-        let own = self.half.own;
+        let Half { own, spins, .. } = self.half;
         write!(
             formatter,
             "executor half={half} harts={} instructions={instructions} translated={translated} \
-             own={own} mmio={device_accesses} interrupts={interrupts} exceptions={exceptions} ms={} end={end}",
-            self.harts, self.ms,
+             own={own} mmio={device_accesses} interrupts={interrupts} exceptions={exceptions} ms={} end={end} \
+             spins={} own_spins={}",
+            self.harts, self.ms, spins.instructions, spins.own,
         )
     }
 }
@@ -160,13 +198,17 @@ mod tests {
         };
         let mut harts = vec![hart(10), hart(5), VirtualHart::new()];
         let mut half = Half::begin(Kind::Suspend, 0);
+        // Two rounds of six instructions, and one with other work.
+        for (instructions, own) in [(100, 900), (106, 1000), (112, 1090), (512, 3000)] {
+            half.spins.note(instructions, own);
+        }
         assert!(half.is_open());
         let ended = half.end();
         assert!(!half.is_open());
         let report = Report::take(ended, End::Sleep, 7, &mut harts);
         assert_eq!(
             report.to_string(),
-            "executor half=suspend harts=2 instructions=15 translated=2 own=0 mmio=4 interrupts=6 exceptions=8 ms=7 end=sleep"
+            "executor half=suspend harts=2 instructions=15 translated=2 own=0 mmio=4 interrupts=6 exceptions=8 ms=7 end=sleep spins=12 own_spins=190"
         );
         assert!(harts.iter().all(|hart| hart.counts == Counts::default()));
     }

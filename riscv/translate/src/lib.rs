@@ -41,7 +41,7 @@ pub use blocks::fake_core;
 pub use blocks::{Blocks, Core, Environment, Index, Left, Options, REGION_BYTES, Region, Watch};
 pub use difference::{Difference, What};
 pub use features::Features;
-pub use half::{End, Half, Kind, Report};
+pub use half::{End, Half, Kind, Report, Spins};
 pub use hart::{Activity, Counts, Mode, Stop, VirtualHart};
 pub use host::Host;
 pub use known::KnownMemory;

@@ -33,7 +33,7 @@ pub struct Case {
     pub resume: Vec<Half>,
 }
 
-/// A half, as the firmware prints it.
+/// A half, as the firmware prints it, without spins: loops with `pause`, in which the OS waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Half {

@@ -25,10 +25,11 @@ pub(super) fn halves<'l>(
 fn half(line: &str) -> Option<(String, Half)> {
     let fields = Fields::parse(line, "poorwill: executor ")?;
     let number = |key| fields.number(key);
+    let without = |key, spins| Some(number(key)?.saturating_sub(number(spins)?));
     let half = Half {
-        instructions: number("instructions")?,
+        instructions: without("instructions", "spins")?,
         translated: number("translated")?,
-        own: number("own")?,
+        own: without("own", "own_spins")?,
         mmio: number("mmio")?,
         interrupts: number("interrupts")?,
         exceptions: number("exceptions")?,
@@ -141,12 +142,12 @@ mod tests {
     #[test]
     fn halves_are_read_from_the_console() {
         let line = "[    1.5] poorwill: executor half=resume harts=1 instructions=640 translated=600 own=1700 \
-                    mmio=3 interrupts=4 exceptions=5 ms=6 end=user";
+                    mmio=3 interrupts=4 exceptions=5 ms=6 end=user spins=40 own_spins=700";
         let read = halves(["poorwill: wake mode=retain", line]).unwrap();
         let half = Half {
-            instructions: 640,
+            instructions: 600,
             translated: 600,
-            own: 1700,
+            own: 1000,
             mmio: 3,
             interrupts: 4,
             exceptions: 5,

@@ -129,7 +129,11 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
             Stop::Turn | Stop::Pauses if time.milliseconds_since(began) > MOST_WORK_MS => {
                 break End::Late;
             }
-            Stop::Turn | Stop::Pauses => {}
+            Stop::Turn => {}
+            Stop::Pauses => {
+                let own = csr::read::<{ csr::MINSTRET }>();
+                lent.half.spins.note(lent.instructions(), own);
+            }
             Stop::Waits => hart.activity = Activity::Waits,
             Stop::Call if calls::serve(&mut lent.harts, place, domain) => {}
             Stop::Call => break calls::end(&lent.harts[place]),
