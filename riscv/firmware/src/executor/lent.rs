@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
+use poorwill_arch::csr;
 use poorwill_arch::ipi::Ipi;
 use poorwill_devicetree::{MAX_LENT, Machine, Plic, WeakHart};
 use poorwill_drivers::{HartDeadline, SharedContext};
@@ -100,6 +101,12 @@ impl Lent {
     /// Instructions of all harts.
     pub(super) fn instructions(&self) -> u64 {
         self.harts.iter().map(|hart| hart.counts.instructions).sum()
+    }
+
+    /// Notes that a hart spins.
+    pub(super) fn note_pause(&mut self) {
+        let (instructions, own) = (self.instructions(), csr::read::<{ csr::MINSTRET }>());
+        self.half.spins.note(instructions, own);
     }
 
     /// The harts that run or wait, by their places.

@@ -130,10 +130,7 @@ fn run(executor: &Executor, lent: &mut Lent) -> u32 {
                 break End::Late;
             }
             Stop::Turn => {}
-            Stop::Pauses => {
-                let own = csr::read::<{ csr::MINSTRET }>();
-                lent.half.spins.note(lent.instructions(), own);
-            }
+            Stop::Pauses => lent.note_pause(),
             Stop::Waits => hart.activity = Activity::Waits,
             Stop::Call if calls::serve(&mut lent.harts, place, domain) => {}
             Stop::Call => break calls::end(&lent.harts[place]),

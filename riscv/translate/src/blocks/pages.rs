@@ -144,13 +144,13 @@ impl Blocks<'_> {
         self.has_changed = true;
     }
 
-    /// Drops the blocks of a page that are meant.
+    /// Drops the live blocks of a page that are meant.
     pub(super) fn drop_of_page(&mut self, page: usize, is_meant: impl Fn(&Index, &Block) -> bool) {
         let mut next = self.index.pages[page].first;
         while let Some(number) = usize::from(next).checked_sub(1) {
             let block = &self.index.blocks[number];
             next = block.next_of_page;
-            if is_meant(self.index, block) {
+            if block.live != 0 && is_meant(self.index, block) {
                 self.drop_block(number);
             }
         }
@@ -194,7 +194,7 @@ impl Blocks<'_> {
                     self.index.pages[number].note(at);
                 }
                 None => {
-                    self.drop_of_page(number, |_, block| block.live != 0);
+                    self.drop_of_page(number, |_, _| true);
                     self.index.pages[number].first = 0;
                     self.index.pages[number].crossed = 0;
                 }
