@@ -3,9 +3,8 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use arrayvec::ArrayVec;
-use poorwill_arch::Mmio;
-use poorwill_arch::csr;
 use poorwill_arch::ipi::Ipi;
+use poorwill_arch::{Mmio, csr};
 use poorwill_devicetree::{MAX_LENT, Machine, Plic, WeakHart};
 use poorwill_drivers::{HartDeadline, SharedContext};
 use poorwill_hart::trigger::Triggers;
@@ -105,8 +104,7 @@ impl Lent {
 
     /// Notes that a hart spins.
     pub(super) fn note_pause(&mut self) {
-        let (instructions, own) = (self.instructions(), csr::read::<{ csr::MINSTRET }>());
-        self.half.spins.note(instructions, own);
+        (self.half.spins).note(self.instructions(), csr::read::<{ csr::MINSTRET }>());
     }
 
     /// The harts that run or wait, by their places.
