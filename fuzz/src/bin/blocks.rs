@@ -161,12 +161,7 @@ impl Pair {
             loads: Cell::new(LOADS),
         };
         let mut core = Ending {
-            core: FakeCore {
-                host: &self.host,
-                left: disturbance.every,
-                instructions: 0,
-                fences: 0,
-            },
+            core: FakeCore::new(&self.host, disturbance.every),
             is_over: &is_over,
             more: disturbance.more,
             every: disturbance.every,

@@ -38,6 +38,19 @@ pub struct FakeCore<'a> {
     pub fences: u64,
 }
 
+impl<'a> FakeCore<'a> {
+    /// A core that is interrupted after `left` instructions.
+    #[must_use]
+    pub fn new(host: &'a FakeHost, left: u64) -> Self {
+        FakeCore {
+            host,
+            left,
+            instructions: 0,
+            fences: 0,
+        }
+    }
+}
+
 impl Core for FakeCore<'_> {
     fn enter(
         &mut self,

@@ -16,8 +16,8 @@ pub(super) const SLOTS: usize = 512;
 pub(super) const JUMP_SETS: usize = 8 << 10;
 /// Heads of lists of blocks, and counters of executions; a power of two.
 pub(super) const HEADS: usize = 8192;
-// Most blocks are short: they have about 20 words and 8 places. Two harts with
-// NVMe, AHCI and e1000e need 23,000 blocks for both halves.
+// Most blocks are short: they have about 20 words and 8 places. Two harts with NVMe, AHCI and e1000e need
+// 23,000 blocks for both halves.
 const BLOCKS: usize = 60 << 9;
 const PLACES: usize = 280 << 10;
 const LINES: usize = 22 << 10;

@@ -3,13 +3,11 @@
 use std::cell::Cell;
 
 use poorwill_isa::encode;
-use poorwill_memory::PhysRange;
 use poorwill_translate::fake::FakeHost;
 use poorwill_translate::fake_core::FakeCore;
-use poorwill_translate::{
-    Blocks, Core, Difference, Environment, Host, Left, Options, Region, Stop, Watch, What,
-};
+use poorwill_translate::{Blocks, Difference, Host, Options, Stop, Watch, What};
 
+use crate::beside::Beside;
 use crate::common::{i, of, s};
 use crate::directed::{CODE, DATA, DATA_PLACES, Machine, PLACES, addition, with};
 
@@ -139,46 +137,6 @@ fn a_wrong_branch_is_found() {
     });
 }
 
-/// A core beside which a device stores to memory.
-struct Beside<'a> {
-    core: FakeCore<'a>,
-    rounds: Cell<u64>,
-}
-
-impl Core for Beside<'_> {
-    fn enter(
-        &mut self,
-        x: &mut [u64; 32],
-        memory: (&Region, &mut Environment),
-        at: u64,
-        watch: Watch,
-    ) -> Left {
-        self.rounds.set(self.rounds.get() + 1);
-        self.core.host.store(DATA_PLACES[0], 8, self.rounds.get());
-        self.core.enter(x, memory, at, watch)
-    }
-
-    fn fence_instructions(&mut self) {
-        self.core.fence_instructions();
-    }
-
-    fn protect(&mut self, text: PhysRange) -> bool {
-        self.core.protect(text)
-    }
-}
-
-fn beside(host: &FakeHost) -> Beside<'_> {
-    Beside {
-        core: FakeCore {
-            host,
-            left: u64::MAX,
-            instructions: 0,
-            fences: 0,
-        },
-        rounds: Cell::new(0),
-    }
-}
-
 #[test]
 fn memory_that_a_device_changes_is_no_difference() {
     with_checks(|mut machine, mut blocks| {
@@ -193,10 +151,19 @@ fn memory_that_a_device_changes_is_no_difference() {
         machine.hart.x[13] = DATA;
         machine.hart.pc = CODE;
         let Machine { host, hart, .. } = &mut machine;
-        let mut core = beside(host);
+        let rounds = Cell::new(0);
+        // A device stores to memory at each entry.
+        let mut core = Beside {
+            core: FakeCore::new(host, u64::MAX),
+            before: |host: &FakeHost, _, _: Watch| {
+                rounds.set(rounds.get() + 1);
+                host.store(DATA_PLACES[0], 8, rounds.get());
+                None
+            },
+        };
         let stop = hart.run_translated(&mut blocks, &mut core, &*host, u64::MAX);
         assert_eq!(stop, Stop::Call);
         assert!(hart.x[10] >= 30);
-        assert!(core.rounds.get() >= 30);
+        assert!(rounds.get() >= 30);
     });
 }

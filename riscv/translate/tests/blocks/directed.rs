@@ -97,12 +97,7 @@ impl Machine {
     pub(super) fn run_until(&mut self, blocks: &mut Blocks<'_>, word: u64) -> (Stop, u64) {
         let is_over = Cell::new(false);
         let mut core = Ending {
-            core: FakeCore {
-                host: &self.host,
-                left: word,
-                instructions: 0,
-                fences: 0,
-            },
+            core: FakeCore::new(&self.host, word),
             is_over: &is_over,
             more: u64::MAX,
             every: u64::MAX,

@@ -4,45 +4,12 @@ use std::cell::Cell;
 
 use poorwill_hart::emulation::cause;
 use poorwill_hart::interrupt::{SEI, SSI, STI};
-use poorwill_memory::PhysRange;
+use poorwill_translate::fake::FakeHost;
 use poorwill_translate::fake_core::FakeCore;
-use poorwill_translate::{Core, Environment, Left, Options, Region, Stop, Watch};
+use poorwill_translate::{Left, Options, Stop, Watch};
 
-use crate::directed::{CODE, with};
-
-/// A core with a pending interrupt of a device.
-struct Interrupted<'a> {
-    core: FakeCore<'a>,
-    interrupts: &'a Cell<u64>,
-}
-
-impl Core for Interrupted<'_> {
-    fn enter(
-        &mut self,
-        x: &mut [u64; 32],
-        memory: (&Region, &mut Environment),
-        at: u64,
-        watch: Watch,
-    ) -> Left {
-        if !watch.external {
-            return self.core.enter(x, memory, at, watch);
-        }
-        self.interrupts.set(self.interrupts.get() + 1);
-        assert!(self.interrupts.get() < 10, "no instruction is executed");
-        Left {
-            cause: cause::INTERRUPT | 11,
-            address: at,
-        }
-    }
-
-    fn fence_instructions(&mut self) {
-        self.core.fence_instructions();
-    }
-
-    fn protect(&mut self, text: PhysRange) -> bool {
-        self.core.protect(text)
-    }
-}
+use crate::beside::Beside;
+use crate::directed::{CODE, Machine, with};
 
 /// The hart may have an interrupt itself that it does not let in. The other one may wait for it.
 #[test]
@@ -52,20 +19,22 @@ fn a_hart_goes_on_while_a_device_interrupts_another_one() {
             machine.hart.csrs.sie = SSI | STI | SEI;
             machine.hart.csrs.software_interrupt = has_own;
             machine.hart.pc = CODE;
+            let Machine { host, hart, .. } = &mut machine;
             let interrupts = Cell::new(0);
-            let mut core = Interrupted {
-                core: FakeCore {
-                    host: &machine.host,
-                    left: u64::MAX,
-                    instructions: 0,
-                    fences: 0,
+            let mut core = Beside {
+                core: FakeCore::new(host, u64::MAX),
+                before: |_: &FakeHost, at, watch: Watch| {
+                    watch.external.then(|| {
+                        interrupts.set(interrupts.get() + 1);
+                        assert!(interrupts.get() < 10, "no instruction is executed");
+                        Left {
+                            cause: cause::INTERRUPT | 11,
+                            address: at,
+                        }
+                    })
                 },
-                interrupts: &interrupts,
             };
-            let until = u64::MAX;
-            let stop = machine
-                .hart
-                .run_translated(&mut blocks, &mut core, &machine.host, until);
+            let stop = hart.run_translated(&mut blocks, &mut core, &*host, u64::MAX);
             assert_eq!(stop, Stop::Call);
             assert_eq!(interrupts.get(), 1);
         });

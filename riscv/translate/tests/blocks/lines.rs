@@ -24,7 +24,7 @@ fn blocks_beside_a_change_stay() {
         lend(&mut machine, &mut blocks);
         assert_eq!(machine.run(&mut blocks), 1);
         let [made, ..] = blocks.sizes();
-        // The program has 20 bytes of the line's 64.
+        // The program has 20 bytes of the first line's 32.
         for offset in (24..64).step_by(8) {
             machine.host.store(PLACES[0] + offset, 8, offset);
             lend(&mut machine, &mut blocks);

@@ -7,6 +7,7 @@
 )]
 
 mod across;
+mod beside;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;
@@ -156,12 +157,7 @@ impl Pair {
         };
         let every = self.rng.u64(1..60);
         let mut core = Ending {
-            core: FakeCore {
-                host: &self.host,
-                left: every,
-                instructions: 0,
-                fences: 0,
-            },
+            core: FakeCore::new(&self.host, every),
             is_over: &is_over,
             more: self.rng.u64(0..12),
             every,
